@@ -1,0 +1,878 @@
+"""The bank: a folder with one database, content-addressed blobs, and settings. The only writer.
+
+    <bank>/bank.db       rows: runs, node versions, edges, vectors, the journal (SQLite, durable commits)
+    <bank>/blobs/        runs and images, named by the hash of their bytes
+    <bank>/bank.lock     the kernel lock of writers
+    <bank>/epimem.toml   settings
+    <bank>/frozen.json   only in a frozen bank, beside the folded `index/`
+    <bank>.side/         retrieval log and caches: derived, never inside the bank
+
+A blob is durable before the row that names it is committed, so a crash leaves an unreferenced blob at
+worst. This class calls no model and reads no settings.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from sqlalchemy import insert, select
+
+from epimem.bank import (
+    check,
+    intake,
+    journal,
+    migrations,
+    reading,
+    revocation,
+    rows,
+    run_queue,
+    steps,
+    tables,
+    usage,
+    versions,
+)
+from epimem.bank.blobs import BlobStore
+from epimem.bank.database import FILE_NAME, Database, translated
+from epimem.bank.encoder import EncoderIdentity, NodeVectors
+from epimem.bank.failpoints import failpoint
+from epimem.bank.images import AdmittedImage, ImageStore
+from epimem.bank.index import IndexRow
+from epimem.bank.intake import Caller, Origin
+from epimem.bank.journal import Clock, Commit, wall_clock
+from epimem.bank.run_queue import QueuedRun
+from epimem.bank.side import Side
+from epimem.bank.steps import Lease
+from epimem.errors import (
+    AccessError,
+    BankConflictError,
+    BankCorruptError,
+    BankVersionError,
+    EpimemError,
+    NotFoundError,
+    StorageError,
+)
+from epimem.operations.base import Context, Limits
+from epimem.operations.rules import Standing
+from epimem.schema.ids import IdGenerator, sha256, uuid7
+from epimem.schema.lesson import LessonDraft
+from epimem.schema.outcome import SealedOutcome
+from epimem.schema.proposal import Accepted, Rejection
+from epimem.schema.receipt import Receipt
+from epimem.schema.run import Run, check_semantics
+from epimem.schema.tree import Node, Tree
+
+LEASE_S = 30.0
+PURGE_WAIT_S = 5.0
+
+
+class Bank:
+    """One bank, opened for writing or reading. Use `create` and `open`; close it, or use `with`.
+
+    Attributes:
+        path: the bank's folder.
+        bank_id: uuid7 of the bank.
+        frozen: what `frozen.json` says, None where the bank is not frozen.
+        encoder: identity of the text encoder whose vectors are stored, None for lexical recall only.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        database: Database,
+        *,
+        frozen: versions.Frozen | None,
+        ids: IdGenerator,
+        clock: Clock,
+    ) -> None:
+        self.path = path
+        self.frozen = frozen
+        self._db = database
+        self._ids = ids
+        self._clock = clock
+        self._blobs = BlobStore(path / "blobs", read_only=database.read_only)
+        self._images = ImageStore(self._blobs)
+        self._contributors: set[str] = set()
+        self._damaged: set[str] = set()
+        self._side: Side | None = None
+        with database.read() as connection:
+            row = reading.head(connection)
+        if row.format != tables.FORMAT:
+            raise _version_error(row.format)
+        self.bank_id: str = row.bank_id
+        self.encoder = EncoderIdentity.read(row.encoder) if row.encoder else None
+
+    @classmethod
+    def create(
+        cls,
+        path: Path | str,
+        *,
+        encoder: EncoderIdentity | None = None,
+        ids: IdGenerator = uuid7,
+        clock: Clock = wall_clock,
+    ) -> Self:
+        """Make a new bank in an absent or empty folder.
+
+        Raises:
+            BankConflictError: `bank_exists`.
+            StorageError: the folder cannot be written.
+        """
+        folder = Path(path)
+        if (folder / FILE_NAME).exists():
+            raise BankConflictError("a bank is here already", code="bank_exists")
+        with translated():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for name in ("blobs",):
+                (folder / name).mkdir(mode=0o700, exist_ok=True)
+            _create_database(folder, encoder, ids(), clock)
+        return cls.open(folder, ids=ids, clock=clock)
+
+    @classmethod
+    def open(
+        cls,
+        path: Path | str,
+        *,
+        read_only: bool = False,
+        ids: IdGenerator = uuid7,
+        clock: Clock = wall_clock,
+    ) -> Self:
+        """Open a bank; a frozen one opens immutable, whatever is asked.
+
+        Opening for writing sweeps what a crash left: temporary blobs and half-done purges.
+
+        Raises:
+            NotFoundError: no bank here.
+            BankVersionError: a format this release does not read.
+            BankCorruptError: the file is no bank, the journal's tail is damaged, or a frozen bank does
+                not match its digest.
+        """
+        folder = Path(path)
+        if not (folder / FILE_NAME).is_file():
+            raise NotFoundError("no bank in this folder", hint="`epimem init` makes one")
+        _check_location(folder)
+        with translated():
+            frozen = versions.read_frozen(folder)
+        if (
+            frozen is not None
+            and versions.file_sha256(folder / FILE_NAME) != frozen.database_sha256
+        ):
+            raise BankCorruptError("the frozen bank does not match its digest", hint="epimem check")
+        database = Database(folder, read_only=read_only, immutable=frozen is not None)
+        _check_application(database)
+        bank = cls(folder, database, frozen=frozen, ids=ids, clock=clock)
+        if not database.read_only:
+            bank._recover()
+        return bank
+
+    def _recover(self) -> None:
+        with self._db.read() as connection:
+            journal.verify_tail(connection)
+            waiting = revocation.pending(connection)
+        self._blobs.sweep_tmp()
+        if waiting:
+            self.purge()
+
+    def close(self) -> None:
+        """Close all files."""
+        self._images.close()
+        self._db.close()
+        if self._side is not None:
+            self._side.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    @property
+    def read_only(self) -> bool:
+        """Whether writes are refused."""
+        return self._db.read_only
+
+    @property
+    def head_seq(self) -> int:
+        """The number of the last commit."""
+        with self._db.read() as connection:
+            return int(reading.head(connection).head_seq)
+
+    @property
+    def damaged(self) -> frozenset[str]:
+        """Ids of nodes that were withheld because their rows are damaged."""
+        return frozenset(self._damaged)
+
+    @property
+    def side(self) -> Side:
+        """The retrieval log and cache beside the bank."""
+        if self._side is None:
+            self._side = Side(self.path, self.bank_id)
+        return self._side
+
+    @property
+    def changed(self) -> tuple[int, int]:
+        """A cheap sign that differs after a commit of any process."""
+        return self._db.data_version()
+
+    @contextmanager
+    def _commit(self, kind: str, contributor: str) -> Iterator[Commit]:
+        with self._db.write() as connection:
+            commit = journal.begin(connection, kind, contributor, self._clock)
+            yield commit
+            if commit.body:
+                commit.seal()
+
+    # -- what comes in ---------------------------------------------------------------------------
+
+    def add_image(
+        self, data: bytes, *, caller: Caller, declared: str | None = None
+    ) -> AdmittedImage:
+        """Store an image by the hash of its upright pixels; the same pixels are stored once.
+
+        Raises:
+            ImageError: refused by format, size or content.
+        """
+        self._refuse_evaluation_write(caller, oracle=False)
+        admitted = self._images.admit(data, declared=declared)
+        with self._db.read() as connection:
+            if intake.image_known(connection, admitted.image_id):
+                return admitted
+        with self._commit("image", caller.contributor) as commit:
+            if not intake.image_known(commit.connection, admitted.image_id):
+                self._ensure_blob(admitted.blob, lambda: self._images.admit(data).blob)
+                _insert_image(commit, admitted, caller)
+        return admitted
+
+    def _ensure_blob(self, name: str, put: Callable[[], str]) -> None:
+        """Put a blob again when a purge removed it between its writing and this transaction."""
+        if not self._blobs.has(name):
+            put()
+
+    def add_run(
+        self,
+        run: Run,
+        outcome: SealedOutcome | None = None,
+        *,
+        caller: Caller,
+        namespace: str,
+        idempotency_key: str | None = None,
+    ) -> Receipt:
+        """Queue a run for ingest. Durable when this returns; no model is called.
+
+        Raises:
+            AccessError: an oracle outcome in the evaluation phase; revoked content.
+            RecordError: `invalid_field`, the run's references do not resolve.
+        """
+        self._refuse_evaluation_write(
+            caller, oracle=outcome is not None and outcome.source == "oracle"
+        )
+        data = run.canonical()
+        sealed = outcome.canonical().decode("utf-8") if outcome is not None else None
+        with self._db.read() as connection:
+            findings = check_semantics(run, lambda name: intake.image_known(connection, name))
+        if findings:
+            raise check.unresolved(findings)
+        with self._db.read() as connection:
+            same = run_queue.known_run(connection, namespace, run.content_hash)
+        if same is not None and idempotency_key is None:
+            return Receipt(status="duplicate", id=same.run_id, seq=same.seq)
+        blob = self._blobs.put(data)
+        failpoint("contribute.blob")
+
+        def write(commit: Commit) -> Receipt:
+            self._ensure_blob(blob, lambda: self._blobs.put(data))
+            return run_queue.add(commit, run, sealed, blob=blob, caller=caller, namespace=namespace)
+
+        body = sha256(data + (sealed or "").encode("utf-8"))
+        return self._once("run", caller, idempotency_key, body, write)
+
+    def add_lesson(
+        self,
+        draft: LessonDraft,
+        vectors: NodeVectors | None = None,
+        *,
+        caller: Caller,
+        namespace: str,
+        idempotency_key: str | None = None,
+    ) -> Receipt:
+        """Put a ready lesson into the inbox, or fold it into the lesson that says the same.
+
+        Raises:
+            AccessError: an oracle verdict in the evaluation phase; revoked text.
+            NotFoundError: a parent or image is not in the bank.
+        """
+        self._refuse_evaluation_write(caller, oracle=draft.verdict_source == "oracle")
+        origin = Origin(caller.contributor, caller.organisation, caller.authority)
+
+        def write(commit: Commit) -> Receipt:
+            return intake.store_lesson(
+                commit, draft, vectors, origin=origin, namespace=namespace, ids=self._ids
+            )
+
+        body = sha256(draft.canonical()) if idempotency_key else ""
+        return self._once("lesson", caller, idempotency_key, body, write)
+
+    def _once(
+        self,
+        kind: str,
+        caller: Caller,
+        key: str | None,
+        body: str,
+        write: Callable[[Commit], Receipt],
+    ) -> Receipt:
+        with self._commit(kind, caller.contributor) as commit:
+            if key is not None:
+                known = intake.known_receipt(commit.connection, caller, key, body, self._clock())
+                if known is not None:
+                    return known
+            receipt = write(commit)
+            if not commit.body:
+                receipt = receipt.model_copy(update={"seq": commit.seq - 1})
+            if key is not None:
+                intake.keep_receipt(commit, caller, key, body, receipt, self._clock())
+            failpoint("contribute.rows")
+        failpoint("contribute.acknowledge")
+        return receipt
+
+    def _refuse_evaluation_write(self, caller: Caller, *, oracle: bool) -> None:
+        if caller.phase == "evaluation" and oracle:
+            raise AccessError(
+                "oracle-sourced input is refused in the evaluation phase",
+                hint="open the bank in the construction phase",
+            )
+
+    # -- the run queue ---------------------------------------------------------------------------
+
+    def queued_runs(self, *, limit: int, skip: Container[str] = ()) -> tuple[QueuedRun, ...]:
+        """Return runs whose turn has come, oldest first."""
+        with self._db.read() as connection:
+            return run_queue.due(connection, self._blobs, limit=limit, now=self._clock(), skip=skip)
+
+    def commit_derivation(
+        self,
+        queued: QueuedRun,
+        drafts: Sequence[LessonDraft],
+        vectors: Sequence[NodeVectors | None],
+        *,
+        controller: str,
+        prompt_version: str,
+        nothing: str = "",
+    ) -> tuple[Receipt, ...]:
+        """Store the lessons of one run and end the run, in one commit; once per run.
+
+        A lesson whose text was revoked is refused by itself; the others stand.
+        """
+        origin = Origin(
+            queued.contributor, queued.organisation, queued.authority, run_id=queued.run_id
+        )
+        receipts: list[Receipt] = []
+        with self._commit("derive", queued.contributor) as commit:
+            for draft, vector in zip(drafts, vectors, strict=True):
+                receipts.append(
+                    self._store_derived(commit, draft, vector, origin, queued.namespace)
+                )
+                failpoint("ingest.lesson")
+            stored = sum(receipt.status != "rejected" for receipt in receipts)
+            reason = nothing or ("; ".join(r.reason for r in receipts) if not stored else "")
+            ended = run_queue.mark_derived(
+                commit,
+                queued.run_id,
+                controller=controller,
+                prompt_version=prompt_version,
+                lessons=stored,
+                nothing=reason,
+            )
+            if not ended:
+                raise BankConflictError("this run was ended by another ingest")
+            failpoint("ingest.rows")
+        failpoint("ingest.acknowledge")
+        return tuple(receipts)
+
+    def _store_derived(
+        self,
+        commit: Commit,
+        draft: LessonDraft,
+        vectors: NodeVectors | None,
+        origin: Origin,
+        namespace: str,
+    ) -> Receipt:
+        try:
+            return intake.store_lesson(
+                commit, draft, vectors, origin=origin, namespace=namespace, ids=self._ids
+            )
+        except (AccessError, NotFoundError) as error:
+            return Receipt(status="rejected", reason=error.code)
+
+    def fail_derivation(self, queued: QueuedRun, *, reason: str) -> None:
+        """Leave a run queued after a failed derive, with the reason and a time for the next try."""
+        delay = run_queue.retry_delay(queued.attempts)
+        with self._commit("derive_failed", queued.contributor) as commit:
+            run_queue.set_state(
+                commit,
+                queued.run_id,
+                reason=reason[:500],
+                attempts=queued.attempts + 1,
+                retry_at=int(self._clock()) + delay,
+            )
+
+    def retry_now(self) -> int:
+        """Make every waiting queued run due at once; return how many."""
+        with self._commit("retry", "") as commit:
+            query = select(tables.runs.c.run_id).where(
+                tables.runs.c.state == "queued", tables.runs.c.retry_at > 0
+            )
+            waiting = list(commit.connection.execute(query).scalars())
+            for run_id in waiting:
+                run_queue.set_state(commit, run_id, retry_at=0)
+        return len(waiting)
+
+    def run_states(self, run_ids: Sequence[str] | None = None) -> dict[str, tuple[str, str]]:
+        """Return (state, reason) by run id."""
+        with self._db.read() as connection:
+            return run_queue.states(connection, run_ids)
+
+    # -- maintenance -----------------------------------------------------------------------------
+
+    @contextmanager
+    def lease(self, holder: str = "maintainer", *, ttl_s: float = LEASE_S) -> Iterator[Lease]:
+        """Hold the right to change trees.
+
+        Raises:
+            BankBusyError: `bank_locked_elsewhere`, a living maintainer holds it.
+        """
+        name = steps.holder_name(holder)
+        with self._db.write() as connection:
+            epoch = steps.take(connection, name, now=self._clock(), ttl_s=ttl_s)
+
+        def renew() -> None:
+            with self._db.write() as connection:
+                steps.extend(connection, epoch, now=self._clock(), ttl_s=ttl_s)
+
+        try:
+            yield Lease(name, epoch, renew)
+        finally:
+            with self._db.write() as connection:
+                steps.release(connection, epoch)
+
+    def plant(self, lease: Lease, namespace: str) -> Tree:
+        """Return the tree of a namespace, made with an empty root where there is none."""
+        with self._db.read() as connection:
+            found = reading.tree(connection, namespace)
+        if found is not None:
+            return found
+        root = Node(node_id=self._ids(), namespace=namespace, kind="category", height=2)
+        accepted = Accepted(op="repair", tree=Tree.empty(root), put=(root,))
+        self.commit_operation(lease, accepted, base=self.tree_seq)
+        return Tree.empty(root)
+
+    @property
+    def tree_seq(self) -> int:
+        """The number of the last commit that changed a tree."""
+        with self._db.read() as connection:
+            return int(reading.head(connection).tree_seq)
+
+    def begin_step(
+        self,
+        lease: Lease,
+        *,
+        namespace: str,
+        lesson_ids: Sequence[str],
+        settings: Mapping[str, Any],
+    ) -> int:
+        """Open maintenance step k over a batch; return k."""
+        with self._commit("step", "") as commit:
+            return steps.open_step(
+                commit, lease.epoch, namespace=namespace, lessons=lesson_ids, settings=settings
+            )
+
+    def end_step(self, lease: Lease, step: int) -> None:
+        """Close a step."""
+        with self._commit("step_done", "") as commit:
+            steps.close_step(commit, lease.epoch, step)
+
+    def commit_operation(
+        self,
+        lease: Lease,
+        accepted: Accepted,
+        *,
+        base: int,
+        vectors: Mapping[str, NodeVectors] | None = None,
+    ) -> int:
+        """Write one applied operation with its journal row, in one transaction; return its number.
+
+        Args:
+            lease: of this maintainer.
+            accepted: the operation.
+            base: the `tree_seq` it was computed on, or the number that the last call returned.
+            vectors: of inner nodes whose index text is new.
+
+        Raises:
+            BankConflictError: the tree changed since; read it again.
+            BankBusyError: `stale_epoch`.
+        """
+        with self._commit(f"op:{accepted.op}", "") as commit:
+            steps.apply(commit, lease.epoch, accepted, base=base, vectors=vectors or {})
+            failpoint("maintain.rows")
+        failpoint("maintain.committed")
+        return commit.seq
+
+    def record_rejection(self, lease: Lease, rejection: Rejection, *, step: int) -> None:
+        """Keep a refused proposal."""
+        with self._commit("rejection", "") as commit:
+            steps.reject(commit, lease.epoch, rejection, step=step)
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def namespaces(self) -> tuple[str, ...]:
+        """Return the namespaces that hold something, sorted."""
+        with self._db.read() as connection:
+            return reading.namespaces(connection)
+
+    def inbox(self, namespace: str, *, limit: int) -> tuple[Node, ...]:
+        """Return lessons without a place, oldest first."""
+        with self._db.read() as connection:
+            return reading.inbox(connection, namespace, limit=limit)
+
+    def tree(self, namespace: str, at: int | str | None = None) -> Tree | None:
+        """Return the tree of a namespace, now or at a sequence number or snapshot."""
+        with self._db.read() as connection:
+            seq = versions.resolve(connection, at) if at is not None else None
+            return reading.tree(connection, namespace, seq)
+
+    def node(self, node_id: str) -> Node:
+        """Return a live node.
+
+        Raises:
+            NotFoundError: absent, revoked or never there.
+        """
+        with self._db.read() as connection:
+            return reading.live_node(connection, node_id)
+
+    def nodes(self, ids: Sequence[str]) -> dict[str, Node]:
+        """Return the live nodes among `ids`."""
+        with self._db.read() as connection:
+            return reading.live_nodes(connection, ids)
+
+    def vectors(self, nodes: Iterable[Node]) -> dict[str, NodeVectors]:
+        """Return the stored vectors of the nodes' present index texts."""
+        with self._db.read() as connection:
+            return reading.stored_vectors(connection, nodes)
+
+    def index_rows(self, after: int) -> list[IndexRow]:
+        """Return what changed since `after`, for followers; damaged nodes count as gone."""
+        with self._db.read() as connection:
+            return list(reading.index_rows(connection, after, self._damaged))
+
+    def image(self, image_id: str) -> str:
+        """Return the blob of a stored image.
+
+        Raises:
+            NotFoundError: no such image.
+        """
+        table = tables.images
+        with self._db.read() as connection:
+            row = connection.execute(
+                select(table).where(table.c.image_id == image_id)
+            ).one_or_none()
+        if row is None:
+            raise NotFoundError("no such image", field="image_id", got=image_id)
+        if check.image_checksum(row) != row.checksum:
+            raise BankCorruptError("a stored image row does not match its checksum", field=image_id)
+        return str(row.blob)
+
+    @property
+    def images(self) -> ImageStore:
+        """Decoding and cropping of stored images."""
+        return self._images
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Return counts: runs by state, nodes by kind, operations by kind, rejections by reason."""
+        with self._db.read() as connection:
+            return {
+                "runs": run_queue.counts(connection),
+                "nodes": reading.kind_counts(connection),
+                "operations": steps.operation_counts(connection),
+                "rejections": steps.rejection_counts(connection),
+            }
+
+    def journal_rows(self, *, last: int) -> list[dict[str, Any]]:
+        """Return the last journal rows, oldest first."""
+        table = tables.journal
+        with self._db.read() as connection:
+            found = connection.execute(select(table).order_by(table.c.seq.desc()).limit(last)).all()
+        return [dict(row._mapping) for row in reversed(found)]
+
+    def state_digest(self, at: int | str | None = None) -> str:
+        """Return the digest of all trees: content only, no ids, times, numbers or usage."""
+        with self._db.read() as connection:
+            seq = versions.resolve(connection, at) if at is not None else None
+            return reading.state_digest(connection, seq)
+
+    # -- feedback --------------------------------------------------------------------------------
+
+    def add_signal(
+        self,
+        node_id: str,
+        question_key: str,
+        signal: usage.Signal,
+        *,
+        caller: Caller,
+        source: str,
+        detail: str = "",
+    ) -> bool:
+        """Count a helped or hurt signal; False when it counted before."""
+        with self._commit("feedback", caller.contributor) as commit:
+            return usage.add_signal(
+                commit, node_id, question_key, signal, caller=caller, source=source, detail=detail
+            )
+
+    def add_verdict(
+        self,
+        *,
+        namespace: str,
+        question_key: str,
+        reader: str,
+        family: str,
+        verdict: Literal["right", "wrong"],
+        source: str,
+        items: Sequence[str],
+        caller: Caller,
+    ) -> bool:
+        """Count the verdict of a question whose memory input held `items`."""
+        self._refuse_evaluation_write(caller, oracle=source == "oracle")
+        with self._commit("feedback", caller.contributor) as commit:
+            return usage.add_verdict(
+                commit,
+                namespace=namespace,
+                question_key=question_key,
+                reader=reader,
+                family=family,
+                verdict=verdict,
+                source=source,
+                items=items,
+                caller=caller,
+            )
+
+    def lower(self, before: Node, after: Node) -> bool:
+        """Replace an inner node by a lower version; False when it changed meanwhile."""
+        with self._commit("demote", "") as commit:
+            row = rows.live_row(commit.connection, before.node_id)
+            if row is None or rows.to_node(row) != before:
+                return False
+            commit.touches_tree = True
+            rows.put(commit, after, contributor=row.contributor, previous=row)
+        return True
+
+    def standing(self, wanted: Sequence[tuple[str, str, str]]) -> dict[str, Standing]:
+        """Return the standing of items given as (node id, namespace, family)."""
+        with self._db.read() as connection:
+            return usage.standing(connection, wanted)
+
+    # -- versions and revocation -----------------------------------------------------------------
+
+    def snapshot(self, name: str, *, caller: Caller) -> int:
+        """Name the present sequence number; return it."""
+        with self._commit("snapshot", caller.contributor) as commit:
+            return versions.name_snapshot(commit, name)
+
+    def snapshots(self) -> list[dict[str, Any]]:
+        """Return all snapshots."""
+        with self._db.read() as connection:
+            return versions.listed(connection)
+
+    def diff(self, first: int | str, second: int | str) -> versions.Difference:
+        """Compare two states, each a sequence number or a snapshot."""
+        with self._db.read() as connection:
+            a, b = versions.resolve(connection, first), versions.resolve(connection, second)
+            return versions.difference(connection, a, b)
+
+    def restore(self, point: int | str, limits: Limits, *, caller: Caller) -> int:
+        """Make the trees as they were at a point, as a new commit; return its number."""
+        with self._commit("restore", caller.contributor) as commit:
+            seq = versions.resolve(commit.connection, point)
+            versions.restore(commit, seq, Context(self._ids, limits))
+            failpoint("restore.rows")
+        return commit.seq
+
+    def freeze(self, save_index: Callable[[Path], None], *, caller: Caller) -> versions.Frozen:
+        """Make the bank immutable in place and reopen it so.
+
+        Raises:
+            BankBusyError: a maintainer is at work.
+            BankConflictError: other processes have it open.
+        """
+        with self.lease("freeze"), self._commit("freeze", caller.contributor) as commit:
+            commit.note("freeze", commit.seq)
+        self._drop_orphans()
+        frozen = versions.freeze(self._db, save_index)
+        self._db.close()
+        self._db = Database(self.path, immutable=True)
+        self._blobs = BlobStore(self.path / "blobs", read_only=True)
+        self._images.close()
+        self._images = ImageStore(self._blobs)
+        self.frozen = frozen
+        return frozen
+
+    def _drop_orphans(self) -> None:
+        with self._db.read() as connection:
+            names = revocation.unreferenced(connection, list(self._blobs.names()))
+        for name in names:
+            self._blobs.delete(name)
+
+    def revoke(
+        self, target: revocation.Target, name: str, limits: Limits, *, caller: Caller
+    ) -> revocation.Scope:
+        """Hide an item, a run or a contributor with all that is derived from it, then purge.
+
+        Returns what was reached. When this returns, no file of the bank, its log or cache holds the
+        text; frozen copies and exports are not touched.
+        """
+        with self._commit("revoke", caller.contributor) as commit:
+            scope = revocation.closure(commit.connection, target, name)
+            revocation.hide(commit, scope, Context(self._ids, limits))
+            failpoint("revoke.rows")
+        failpoint("revoke.hidden")
+        self.purge()
+        return scope
+
+    def purge(self) -> int:
+        """Finish every revocation that is hidden and not wholly purged; return how many."""
+        with self._db.read() as connection:
+            waiting = revocation.pending(connection)
+        for item in waiting:
+            self._purge_one(item)
+        return len(waiting)
+
+    def _purge_one(self, item: revocation.Pending) -> None:
+        blobs = list(item.blobs)
+        if not item.rows_purged:
+            with self._db.write() as connection:
+                _, blobs = revocation.purge_rows(connection, item.scope)
+                revocation.note_progress(connection, item, revocation.ROWS_PURGED, blobs)
+                failpoint("purge.rows")
+            failpoint("purge.committed")
+        with self._db.write() as connection:
+            for name in revocation.unreferenced(connection, blobs):
+                self._blobs.delete(name)
+                failpoint("purge.blob")
+        self._rewrite_file()
+        failpoint("purge.rewritten")
+        self.side.purge(item.scope.node_ids, item.scope.run_ids)
+        failpoint("purge.side")
+        with self._db.write() as connection:
+            revocation.note_progress(connection, item, revocation.DONE, [])
+
+    def _rewrite_file(self) -> None:
+        """Rewrite the database without its free pages and empty the log (waits for readers)."""
+        with self._db.exclusive() as connection:
+            connection.execute("VACUUM")
+            deadline = time.monotonic() + PURGE_WAIT_S
+            while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] != 0:
+                if time.monotonic() > deadline:
+                    raise StorageError(
+                        "readers keep old pages; the purge is not finished",
+                        code="bank_busy",
+                        hint="close long readers; it ends when the bank is next opened for writing",
+                    )
+                time.sleep(0.05)
+
+    def check(self, limits: Limits) -> list[check.Problem]:
+        """Verify everything: chain, rows, replay, trees, blobs, images; return the problems found."""
+        with self._db.read() as connection:
+            found = check.database_problems(connection, limits)
+            found += check.blob_problems(connection, self._blobs)
+        if self.frozen is not None:
+            digest = versions.file_digest(self.path)
+            if digest != self.frozen.file_digest:
+                found.append(
+                    check.Problem(code="bank_corrupt", where="files", detail="digest differs")
+                )
+        return found
+
+
+def _create_database(
+    folder: Path, encoder: EncoderIdentity | None, bank_id: str, clock: Clock
+) -> None:
+    import sqlite3
+
+    path = folder / FILE_NAME
+    temporary = folder / f"{FILE_NAME}.new"
+    temporary.unlink(missing_ok=True)
+    raw = sqlite3.connect(temporary)
+    raw.execute(f"PRAGMA application_id={tables.APPLICATION_ID}")
+    raw.close()
+    from sqlalchemy import create_engine
+
+    engine = create_engine(f"sqlite:///{temporary}")
+    with engine.begin() as connection:
+        migrations.upgrade(connection)
+        connection.execute(
+            insert(tables.bank),
+            {
+                "id": 1,
+                "bank_id": bank_id,
+                "format": tables.FORMAT,
+                "created_at": journal.timestamp(clock()),
+                "head_seq": 0,
+                "head_hash": journal.GENESIS,
+                "tree_seq": 0,
+                "epoch": 0,
+                "encoder": encoder.canonical().decode("utf-8") if encoder else None,
+            },
+        )
+    engine.dispose()
+    os.chmod(temporary, 0o600)
+    descriptor = os.open(temporary, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+    temporary.rename(path)
+    versions.sync_folder(folder)
+
+
+def _insert_image(commit: Commit, image: AdmittedImage, caller: Caller) -> None:
+    values = {
+        "image_id": image.image_id,
+        "width": image.width,
+        "height": image.height,
+        "blob": image.blob,
+        "original_sha256": image.original_sha256,
+        "contributor": caller.contributor,
+        "seq": commit.seq,
+    }
+    values["checksum"] = check.image_checksum_of(values)
+    commit.connection.execute(insert(tables.images), values)
+    commit.note("image", [image.image_id, image.blob[:16]])
+
+
+def _check_location(folder: Path) -> None:
+    mode = folder.stat().st_mode
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise StorageError(
+            "the bank's folder is writable by everybody",
+            code="unsafe_bank_location",
+            hint="chmod o-w",
+        )
+
+
+def _check_application(database: Database) -> None:
+    with database.read() as connection:
+        application = connection.exec_driver_sql("PRAGMA application_id").scalar()
+    if application != tables.APPLICATION_ID:
+        raise BankCorruptError("bank.db is not a database of epimem")
+
+
+def _version_error(found: int) -> EpimemError:
+    if found > tables.FORMAT:
+        return BankVersionError(
+            "the bank was written by a newer release",
+            got=found,
+            limit=tables.FORMAT,
+            hint="update epimem",
+        )
+    return BankVersionError(
+        "the bank is of a format before the first release", code="bank_too_old", got=found
+    )

@@ -1,0 +1,282 @@
+"""The embedded database: SQLite with durable commits, one writer at a time, readers never blocked.
+
+Commits and checkpoints run under one kernel lock (`flock` on `bank.lock`): it queues writers fairly,
+where SQLite's own busy timeout starves them (storage.md 2), and it keeps two connections from writing
+and checkpointing at once, which SQLite before 3.51.3 may turn into a corrupt log (security.md 0.6).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DatabaseError
+from sqlalchemy.pool import QueuePool, StaticPool
+
+from epimem.bank.failpoints import failpoint
+from epimem.errors import (
+    BankBusyError,
+    BankCorruptError,
+    BankError,
+    BankFrozenError,
+    EpimemError,
+    StorageError,
+)
+
+FILE_NAME = "bank.db"
+LOCK_NAME = "bank.lock"
+LOCK_WAIT_S = 5.0
+# The log is folded into the database file past this size, under the lock.
+CHECKPOINT_BYTES = 16 * 1024 * 1024
+
+
+class Database:
+    """Connections to one bank's database.
+
+    Args:
+        folder: the bank's folder.
+        read_only: open for reading; nothing in the folder is written.
+        immutable: the bank is frozen; SQLite then needs no lock and no shared memory file.
+    """
+
+    def __init__(self, folder: Path, *, read_only: bool = False, immutable: bool = False) -> None:
+        self.folder = folder
+        self.path = folder / FILE_NAME
+        self.read_only = read_only or immutable
+        self.immutable = immutable
+        self._lock = KernelLock(folder / LOCK_NAME)
+        self._failed = False
+        self._reader = self._engine(write=False)
+        self._writer = None if self.read_only else self._engine(write=True)
+
+    def _engine(self, *, write: bool) -> Engine:
+        mode = "mode=ro&immutable=1" if self.immutable else "mode=rw" if write else "mode=ro"
+        name = f"file:{quote(str(self.path))}?{mode}"
+
+        def connect() -> sqlite3.Connection:
+            connection = sqlite3.connect(
+                name, uri=True, isolation_level=None, check_same_thread=False, timeout=LOCK_WAIT_S
+            )
+            _prepare(connection, write=write)
+            return connection
+
+        pool = StaticPool if write else QueuePool
+        engine = create_engine("sqlite://", creator=connect, poolclass=pool)
+        begin = "BEGIN IMMEDIATE" if write else "BEGIN"
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+        return engine
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Open one read transaction: everything read in it belongs to one sequence number."""
+        with translated(), self._reader.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Open one write transaction under the kernel lock; committed and flushed when it ends.
+
+        Raises:
+            BankFrozenError: the bank is frozen or opened for reading.
+            BankBusyError: `bank_busy`, the lock was not free for 5 s.
+            StorageError: the disk is full or a flush failed; after a failed flush every later write
+                of this handle is refused, because the kernel may have dropped the pages.
+        """
+        if self._writer is None:
+            raise BankFrozenError(
+                "the bank is frozen" if self.immutable else "the bank was opened for reading",
+                code="bank_frozen" if self.immutable else "forbidden_action",
+            )
+        if self._failed:
+            raise StorageError("an earlier flush failed", hint="reopen the bank")
+        with self._lock:
+            try:
+                with translated(), self._writer.begin() as connection:
+                    yield connection
+                    failpoint("db.commit")
+                failpoint("db.committed")
+            except StorageError as error:
+                self._failed = error.code == "storage_failed"
+                raise
+            self._checkpoint_when_large()
+
+    def _checkpoint_when_large(self) -> None:
+        try:
+            size = os.stat(f"{self.path}-wal").st_size
+        except OSError:
+            return
+        if size > CHECKPOINT_BYTES:
+            self._pragma("wal_checkpoint(PASSIVE)")
+
+    @contextmanager
+    def exclusive(self) -> Iterator[sqlite3.Connection]:
+        """Give the bare write connection under the lock, outside a transaction (purge, freeze)."""
+        if self._writer is None:
+            raise BankFrozenError("the bank is frozen")
+        with self._lock, translated():
+            raw = self._writer.raw_connection()
+            try:
+                yield raw.driver_connection  # type: ignore[misc]
+            finally:
+                raw.close()
+
+    def _pragma(self, text: str) -> None:
+        assert self._writer is not None
+        raw = self._writer.raw_connection()
+        try:
+            raw.driver_connection.execute(f"PRAGMA {text}").fetchall()  # type: ignore[union-attr]
+        finally:
+            raw.close()
+
+    def release_readers(self) -> None:
+        """Close this handle's idle read connections, which would keep the log mode (freeze)."""
+        self._reader.dispose()
+
+    def data_version(self) -> tuple[int, int]:
+        """Return (size, mtime) of log and file: a cheap sign that something may have changed."""
+        stamps = []
+        for name in (self.path, f"{self.path}-wal"):
+            try:
+                stat = os.stat(name)
+                stamps.append(stat.st_size ^ stat.st_mtime_ns)
+            except OSError:
+                stamps.append(0)
+        return stamps[0], stamps[1]
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._reader.dispose()
+        if self._writer is not None:
+            self._writer.dispose()
+        self._lock.close()
+
+
+class KernelLock:
+    """An advisory lock between processes and threads, released by the kernel when a holder dies."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._thread_lock = threading.RLock()
+        self._depth = 0
+        self._descriptor: int | None = None
+
+    def __enter__(self) -> None:
+        if not self._thread_lock.acquire(timeout=LOCK_WAIT_S):
+            raise _busy()
+        if self._depth == 0:
+            try:
+                self._acquire()
+            except BaseException:
+                self._thread_lock.release()
+                raise
+        self._depth += 1
+
+    def __exit__(self, *exc: object) -> None:
+        self._depth -= 1
+        if self._depth == 0 and self._descriptor is not None:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        self._thread_lock.release()
+
+    def _acquire(self) -> None:
+        if self._descriptor is None:
+            try:
+                self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except OSError as error:
+                raise storage_error(error) from error
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._wait(self._descriptor)
+
+    def _wait(self, descriptor: int) -> None:
+        # Polling would lose the place in the kernel's queue; a thread waits in it instead.
+        done = threading.Event()
+        given_up = threading.Lock()
+        state = {"abandoned": False}
+
+        def wait() -> None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with given_up:
+                if state["abandoned"]:
+                    os.close(descriptor)
+                done.set()
+
+        threading.Thread(target=wait, daemon=True).start()
+        if done.wait(LOCK_WAIT_S):
+            return
+        with given_up:
+            if done.is_set():
+                return
+            state["abandoned"] = True
+            self._descriptor = None
+        raise _busy()
+
+    def close(self) -> None:
+        """Close the lock file."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _busy() -> BankBusyError:
+    return BankBusyError(
+        "another writer holds the lock", limit=LOCK_WAIT_S, hint="try again in a moment"
+    )
+
+
+def _prepare(connection: sqlite3.Connection, *, write: bool) -> None:
+    connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute("PRAGMA cell_size_check=ON")
+    if write:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA wal_autocheckpoint=0")
+        connection.execute("PRAGMA secure_delete=ON")
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn errors of the driver and the disk into ours, cause chained."""
+    try:
+        yield
+    except EpimemError:
+        raise
+    except DatabaseError as error:
+        raise database_error(error.orig or error) from error
+    except sqlite3.Error as error:
+        raise database_error(error) from error
+    except OSError as error:
+        raise storage_error(error) from error
+
+
+def storage_error(error: OSError) -> StorageError:
+    """Return our error for an error of the disk."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return StorageError("the disk is full", code="storage_full", hint="free space, then retry")
+    return StorageError(
+        f"the disk refused: {errno.errorcode.get(error.errno or 0, 'unknown')}",
+        hint="check the disk and its permissions, then reopen the bank",
+    )
+
+
+def database_error(error: BaseException) -> BankError:
+    """Return our error for an error of SQLite."""
+    name: Any = getattr(error, "sqlite_errorname", "") or ""
+    if name.startswith("SQLITE_FULL"):
+        return StorageError("the disk is full", code="storage_full", hint="free space, then retry")
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return _busy()
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return BankCorruptError("the database file is damaged", hint="run `epimem check`")
+    if name.startswith(("SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+        return StorageError(f"the database refused: {name}", hint="check the disk, then reopen")
+    return BankError(f"the database refused: {name or type(error).__name__}", code="internal")

@@ -1,0 +1,344 @@
+"""What comes in: runs, ready lessons, images. Durable when the receipt is returned; no model is called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlalchemy import Connection, bindparam, delete, insert, select
+
+from epimem.bank import rows, tables
+from epimem.bank.encoder import NodeVectors
+from epimem.bank.journal import Commit
+from epimem.errors import AccessError, BankConflictError, NotFoundError
+from epimem.schema.ids import IdGenerator, question_key, sha256
+from epimem.schema.lesson import (
+    MAX_EVIDENCE,
+    Authority,
+    Evidence,
+    Lesson,
+    LessonDraft,
+    Support,
+    fold_key,
+    lowest,
+    text_key,
+)
+from epimem.schema.receipt import Receipt
+from epimem.schema.tree import Node, lesson_shelf
+
+IDEMPOTENCY_S = 7 * 24 * 3600
+MAX_SUPPORTS = 512
+
+_vectors_insert = insert(tables.vectors)
+_edges_insert = insert(tables.edges)
+_edge_known = select(tables.edges.c.seq).where(
+    tables.edges.c.child == bindparam("c"),
+    tables.edges.c.parent == bindparam("p"),
+    tables.edges.c.relation == bindparam("r"),
+)
+_fold_match = (
+    select(tables.nodes)
+    .where(
+        tables.nodes.c.fold_key == bindparam("key"),
+        tables.nodes.c.to_seq.is_(None),
+    )
+    .order_by(tables.nodes.c.version)
+    .limit(1)
+)
+_blocked = select(tables.blocked.c.seq).where(tables.blocked.c.hash == bindparam("hash"))
+_image_known = select(tables.images.c.image_id).where(
+    tables.images.c.image_id == bindparam("image_id")
+)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who calls, taken from the credential or the opened handle, never from what is written.
+
+    `authority` is what the caller's own lessons get; `phase` decides which rewards may be used.
+    """
+
+    contributor: str
+    organisation: str
+    phase: Literal["construction", "evolution", "evaluation"] = "construction"
+    authority: Authority = "observed"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Who a lesson is attributed to, and the run it was derived from."""
+
+    contributor: str
+    organisation: str
+    authority: Authority
+    run_id: str | None = None
+
+
+def store_lesson(
+    commit: Commit,
+    draft: LessonDraft,
+    vectors: NodeVectors | None,
+    *,
+    origin: Origin,
+    namespace: str,
+    ids: IdGenerator,
+) -> Receipt:
+    """Put a lesson into the inbox, or fold it into the lesson that says the same.
+
+    Raises:
+        AccessError: `text_blocked`, the text was revoked.
+        NotFoundError: a parent or an evidence image is not in the bank.
+    """
+    _refuse_blocked(commit.connection, draft)
+    _check_images(commit.connection, draft.evidence)
+    key = fold_key(draft, namespace)
+    same = commit.connection.execute(_fold_match, {"key": key}).one_or_none()
+    if same is not None:
+        return _fold(commit, same, draft, origin)
+    return _insert(commit, draft, vectors, origin=origin, namespace=namespace, ids=ids)
+
+
+def _insert(
+    commit: Commit,
+    draft: LessonDraft,
+    vectors: NodeVectors | None,
+    *,
+    origin: Origin,
+    namespace: str,
+    ids: IdGenerator,
+) -> Receipt:
+    lesson = _attributed(commit.connection, draft, origin)
+    form, audience = lesson_shelf(lesson)
+    node = Node(
+        node_id=ids(),
+        namespace=namespace,
+        kind="lesson",
+        title=lesson.title,
+        index=lesson.index,
+        form=form,
+        audience=audience,
+        authority=lesson.authority,
+        lesson=lesson,
+    )
+    rows.put(commit, node, contributor=origin.contributor)
+    parents = sorted({*draft.parents, *lesson.run_ids})
+    add_edges(commit, node.node_id, parents, "derived")
+    add_edges(commit, node.node_id, _images(draft.evidence), "image")
+    if vectors is not None:
+        put_vectors(commit.connection, node, vectors)
+    searchable: Literal["dense", "lexical"] = "dense" if vectors is not None else "lexical"
+    return Receipt(status="stored", id=node.node_id, seq=commit.seq, searchable=searchable)
+
+
+def _attributed(connection: Connection, draft: LessonDraft, origin: Origin) -> Lesson:
+    run_ids = draft.run_ids
+    if origin.run_id is not None and origin.run_id not in run_ids:
+        run_ids = (*run_ids, origin.run_id)
+    authority = lowest([origin.authority, *_authorities(connection, draft.parents)])
+    fields = {name: getattr(draft, name) for name in LessonDraft.model_fields}
+    fields.update(
+        run_ids=run_ids,
+        evidence=_evidence_of(draft, origin),
+        question_key=_question(draft),
+        contributor=origin.contributor,
+        organisation=origin.organisation,
+        authority=authority,
+        supports=(_support(draft, origin),),
+    )
+    return Lesson.model_construct(**fields)
+
+
+def _authorities(connection: Connection, parents: Sequence[str]) -> list[Authority]:
+    found: list[Authority] = []
+    for parent in parents:
+        row = rows.live_row(connection, parent)
+        if row is None:
+            raise NotFoundError("a parent of the lesson is not in the bank", field="parents")
+        found.append(rows.to_node(row).authority)
+    return found
+
+
+def _question(draft: LessonDraft) -> str:
+    if draft.question_key:
+        return draft.question_key
+    return question_key(draft.index.question_anchor or draft.guidance)
+
+
+def _support(draft: LessonDraft, origin: Origin) -> Support:
+    return Support(
+        question_key=_question(draft),
+        verdict_source=draft.verdict_source,
+        organisation=origin.organisation,
+        contributor=origin.contributor,
+        run_id=origin.run_id or (draft.run_ids[0] if draft.run_ids else None),
+    )
+
+
+def _evidence_of(draft: LessonDraft, origin: Origin) -> tuple[Evidence, ...]:
+    return tuple(
+        item.model_copy(
+            update={
+                "contributor": origin.contributor,
+                "run_id": item.run_id or (item.turn.run_id if item.turn else origin.run_id),
+            }
+        )
+        for item in draft.evidence
+    )
+
+
+def _fold(commit: Commit, row: object, draft: LessonDraft, origin: Origin) -> Receipt:
+    node = rows.to_node(row)
+    assert node.lesson is not None
+    support = _support(draft, origin)
+    if any(_same_support(old, support) for old in node.lesson.supports):
+        return Receipt(
+            status="duplicate", id=node.node_id, seq=commit.seq - 1, searchable="lexical"
+        )
+    evidence = [*node.lesson.evidence]
+    for item in _evidence_of(draft, origin):
+        known = any((e.image_id, e.region) == (item.image_id, item.region) for e in evidence)
+        if not known and len(evidence) < MAX_EVIDENCE:
+            evidence.append(item)
+    supports = (*node.lesson.supports, support)[:MAX_SUPPORTS]
+    lesson = node.lesson.model_copy(
+        update={
+            "supports": supports,
+            "evidence": tuple(evidence),
+            "folded": node.lesson.folded + 1,
+        }
+    )
+    merged = node.model_copy(update={"lesson": lesson})
+    rows.put(commit, merged, contributor=node.lesson.contributor, previous=row)
+    if support.run_id:
+        add_edges(commit, node.node_id, [support.run_id], "support")
+    add_edges(commit, node.node_id, _images(draft.evidence), "image")
+    return Receipt(status="folded", id=node.node_id, seq=commit.seq, searchable="lexical")
+
+
+def _images(evidence: Sequence[Evidence]) -> list[str]:
+    return sorted({item.image_id for item in evidence})
+
+
+def _same_support(first: Support, second: Support) -> bool:
+    return (first.question_key, first.contributor) == (second.question_key, second.contributor)
+
+
+def _refuse_blocked(connection: Connection, draft: LessonDraft) -> None:
+    for text in (draft.guidance, *(statement.text for statement in draft.statements)):
+        if connection.execute(_blocked, {"hash": text_key(text)}).first() is not None:
+            raise AccessError(
+                "this text was revoked", code="text_blocked", hint="it cannot be offered again"
+            )
+
+
+def _check_images(connection: Connection, evidence: Sequence[Evidence]) -> None:
+    for item in evidence:
+        found = connection.execute(
+            select(tables.images.c.width, tables.images.c.height).where(
+                tables.images.c.image_id == item.image_id
+            )
+        ).one_or_none()
+        if found is None:
+            raise NotFoundError("evidence names an image that is not stored", field="evidence")
+        if (found.width, found.height) != (item.region.width, item.region.height):
+            raise BankConflictError(
+                "evidence was measured on an image of another size",
+                code="invalid_field",
+                field="evidence.region",
+            )
+
+
+def add_edges(commit: Commit, child: str, parents: Sequence[str], relation: str) -> None:
+    """Record where a node's text came from, each edge once."""
+    for parent in parents:
+        known = commit.connection.execute(
+            _edge_known, {"c": child, "p": parent, "r": relation}
+        ).first()
+        if known is None:
+            commit.connection.execute(
+                _edges_insert,
+                {"child": child, "parent": parent, "relation": relation, "seq": commit.seq},
+            )
+
+
+def put_vectors(connection: Connection, node: Node, vectors: NodeVectors) -> None:
+    """Store the vectors of a node's index text, once per text."""
+    text_hash = sha256(node.index.text.encode("utf-8"))
+    known = connection.execute(
+        select(tables.vectors.c.node_id).where(
+            tables.vectors.c.node_id == node.node_id, tables.vectors.c.text_hash == text_hash
+        )
+    ).first()
+    if known is not None:
+        return
+    blobs = [vector.tobytes() for vector in (vectors.index, vectors.scope, vectors.anchor)]
+    connection.execute(
+        _vectors_insert,
+        {
+            "node_id": node.node_id,
+            "text_hash": text_hash,
+            "index_vector": blobs[0],
+            "scope_vector": blobs[1],
+            "anchor_vector": blobs[2],
+            "checksum": vector_checksum(node.node_id, text_hash, *blobs),
+        },
+    )
+
+
+def vector_checksum(node_id: str, text_hash: str, *blobs: bytes) -> str:
+    """Return the checksum of a vector row."""
+    return sha256(f"{node_id}\x1f{text_hash}\x1f".encode() + b"".join(blobs))
+
+
+def known_receipt(
+    connection: Connection, caller: Caller, key: str, body_hash: str, now: float
+) -> Receipt | None:
+    """Return the receipt of an earlier call with this idempotency key (kept for seven days).
+
+    Raises:
+        BankConflictError: `idempotency_mismatch`, the key came with another body.
+    """
+    table = tables.idempotency
+    row = connection.execute(
+        select(table).where(
+            table.c.contributor == caller.contributor,
+            table.c.key == key,
+            table.c.expires_at > int(now),
+        )
+    ).one_or_none()
+    if row is None:
+        return None
+    if row.body_hash != body_hash:
+        raise BankConflictError(
+            "this idempotency key was used with another body", code="idempotency_mismatch"
+        )
+    return Receipt.read(row.receipt)
+
+
+def keep_receipt(
+    commit: Commit, caller: Caller, key: str, body_hash: str, receipt: Receipt, now: float
+) -> None:
+    """Remember a receipt under its idempotency key; expired ones go."""
+    table = tables.idempotency
+    commit.connection.execute(
+        delete(table).where(
+            (table.c.expires_at <= int(now))
+            | ((table.c.contributor == caller.contributor) & (table.c.key == key))
+        )
+    )
+    commit.connection.execute(
+        insert(table),
+        {
+            "contributor": caller.contributor,
+            "key": key,
+            "body_hash": body_hash,
+            "receipt": receipt.canonical().decode("utf-8"),
+            "expires_at": int(now) + IDEMPOTENCY_S,
+        },
+    )
+
+
+def image_known(connection: Connection, image_id: str) -> bool:
+    """Return whether an image is stored."""
+    return connection.execute(_image_known, {"image_id": image_id}).first() is not None

@@ -1,0 +1,1 @@
+"""One file per schema change; the first is the baseline."""

@@ -1,0 +1,244 @@
+"""Reading the bank: nodes, trees at any sequence number, vectors, and what followers need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, and_, func, or_, select
+
+from epimem.bank import rows, tables
+from epimem.bank.encoder import NodeVectors
+from epimem.bank.index import IndexRow
+from epimem.bank.intake import vector_checksum
+from epimem.errors import BankCorruptError, NotFoundError
+from epimem.schema.ids import sha256
+from epimem.schema.tree import Node, Tree
+
+nodes = tables.nodes
+RECALLED = ("lesson", "summary", "rule")
+CHUNK = 500
+
+
+def valid_at(seq: int | None) -> Any:
+    """Return the condition that selects versions valid at a sequence number (None: now)."""
+    if seq is None:
+        return nodes.c.to_seq.is_(None)
+    return and_(nodes.c.from_seq <= seq, or_(nodes.c.to_seq.is_(None), nodes.c.to_seq > seq))
+
+
+def head(connection: Connection) -> Any:
+    """Return the bank's own row: head_seq, tree_seq, epoch and so on."""
+    return connection.execute(select(tables.bank)).one()
+
+
+def namespaces(connection: Connection) -> tuple[str, ...]:
+    """Return the namespaces that hold something, sorted."""
+    query = select(nodes.c.namespace).where(nodes.c.to_seq.is_(None)).distinct()
+    return tuple(sorted(connection.execute(query).scalars()))
+
+
+def live_nodes(connection: Connection, ids: Sequence[str]) -> dict[str, Node]:
+    """Return the live nodes among `ids`; unknown and revoked ids are simply absent."""
+    found: dict[str, Node] = {}
+    for part in chunks(ids):
+        query = select(nodes).where(nodes.c.node_id.in_(part), nodes.c.to_seq.is_(None))
+        for row in connection.execute(query):
+            found[row.node_id] = rows.to_node(row)
+    return found
+
+
+def live_node(connection: Connection, node_id: str) -> Node:
+    """Return a live node.
+
+    Raises:
+        NotFoundError: none of that id is visible.
+    """
+    row = rows.live_row(connection, node_id)
+    if row is None:
+        raise NotFoundError("no such item", field="id", got=node_id)
+    return rows.to_node(row)
+
+
+def tree(connection: Connection, namespace: str, at: int | None = None) -> Tree | None:
+    """Return the tree of a namespace at a sequence number, None where it has no root yet.
+
+    Versions purged since leave no trace in it.
+    """
+    query = (
+        select(nodes)
+        .where(nodes.c.namespace == namespace, valid_at(at), nodes.c.body != rows.TOMBSTONE)
+        .order_by(nodes.c.node_id)
+    )
+    found = [rows.to_node(row) for row in connection.execute(query)]
+    placed = [node for node in found if node.parent_id is not None or node.kind != "lesson"]
+    roots = [node.node_id for node in placed if node.parent_id is None]
+    if not roots:
+        return None
+    if len(roots) > 1:
+        raise BankCorruptError("a namespace has two roots", field=namespace)
+    return Tree.build(placed, roots[0])
+
+
+def inbox(connection: Connection, namespace: str, *, limit: int) -> tuple[Node, ...]:
+    """Return lessons that have no place in the tree yet, oldest first."""
+    query = (
+        select(nodes)
+        .where(
+            nodes.c.namespace == namespace,
+            nodes.c.to_seq.is_(None),
+            nodes.c.kind == "lesson",
+            nodes.c.parent_id.is_(None),
+        )
+        .order_by(nodes.c.node_id)
+        .limit(limit)
+    )
+    return tuple(rows.to_node(row) for row in connection.execute(query))
+
+
+def inbox_size(connection: Connection, namespace: str) -> int:
+    """Return how many lessons wait for a place."""
+    query = (
+        select(func.count())
+        .select_from(nodes)
+        .where(
+            nodes.c.namespace == namespace,
+            nodes.c.to_seq.is_(None),
+            nodes.c.kind == "lesson",
+            nodes.c.parent_id.is_(None),
+        )
+    )
+    return int(connection.execute(query).scalar_one())
+
+
+def kind_counts(connection: Connection, namespace: str | None = None) -> dict[str, int]:
+    """Return the number of live nodes by kind."""
+    query = select(nodes.c.kind, func.count()).where(nodes.c.to_seq.is_(None))
+    if namespace is not None:
+        query = query.where(nodes.c.namespace == namespace)
+    return {kind: int(n) for kind, n in connection.execute(query.group_by(nodes.c.kind))}
+
+
+def stored_vectors(connection: Connection, wanted: Iterable[Node]) -> dict[str, NodeVectors]:
+    """Return the vectors of the nodes' present index texts; nodes without them are absent.
+
+    Raises:
+        BankCorruptError: a vector row does not match its checksum.
+    """
+    hashes = {node.node_id: sha256(node.index.text.encode("utf-8")) for node in wanted}
+    found: dict[str, NodeVectors] = {}
+    for part in chunks(sorted(hashes)):
+        query = select(tables.vectors).where(tables.vectors.c.node_id.in_(part))
+        for row in connection.execute(query):
+            if row.text_hash == hashes[row.node_id]:
+                found[row.node_id] = vectors_of(row)
+    return found
+
+
+def vectors_of(row: Any) -> NodeVectors:
+    """Return the vectors of a verified row: float32, unit length.
+
+    Raises:
+        BankCorruptError: the row does not match its checksum.
+    """
+    blobs = (row.index_vector, row.scope_vector, row.anchor_vector)
+    if vector_checksum(row.node_id, row.text_hash, *blobs) != row.checksum:
+        raise BankCorruptError("a stored vector does not match its checksum", field=row.node_id)
+    index, scope, anchor = (np.frombuffer(blob, dtype=np.float32) for blob in blobs)
+    return NodeVectors(index=index, scope=scope, anchor=anchor)
+
+
+def index_rows(connection: Connection, after: int, damaged: set[str]) -> Iterator[IndexRow]:
+    """Yield what changed since sequence number `after`: one row per node, alive or gone.
+
+    A damaged row is withheld: it counts as gone, and its id is added to `damaged`.
+    """
+    changed = (
+        select(nodes.c.node_id)
+        .where(or_(nodes.c.from_seq > after, nodes.c.to_seq > after))
+        .distinct()
+    )
+    ids = sorted(connection.execute(changed).scalars())
+    for part in chunks(ids):
+        live = connection.execute(
+            select(nodes, tables.vectors)
+            .outerjoin(tables.vectors, tables.vectors.c.node_id == nodes.c.node_id)
+            .where(nodes.c.node_id.in_(part), nodes.c.to_seq.is_(None))
+        )
+        seen: dict[str, IndexRow] = {}
+        for row in live:
+            try:
+                item = _index_row(row)
+            except BankCorruptError:
+                damaged.add(row.node_id)
+                continue
+            if item.node_id not in seen or item.vector is not None:
+                seen[item.node_id] = item
+        for node_id in part:
+            yield seen.get(node_id) or _gone(node_id)
+
+
+def _index_row(row: Any) -> IndexRow:
+    node = rows.to_node(_NodeRow(row))
+    vector = None
+    if row.text_hash is not None and row.text_hash == sha256(node.index.text.encode("utf-8")):
+        vector = vectors_of(_VectorRow(row)).index
+    return IndexRow(
+        node_id=node.node_id,
+        seq=row.from_seq,
+        alive=node.kind in RECALLED,
+        namespace=node.namespace,
+        audience=node.audience,
+        authority=node.authority,
+        kind=node.kind,
+        text=node.index.text or node.title,
+        vector=vector,
+    )
+
+
+class _NodeRow:
+    """The node columns of a joined row."""
+
+    def __init__(self, row: Any) -> None:
+        for column in nodes.c:
+            setattr(self, column.name, row._mapping[column])
+
+
+class _VectorRow:
+    """The vector columns of a joined row."""
+
+    def __init__(self, row: Any) -> None:
+        for column in tables.vectors.c:
+            setattr(self, column.name, row._mapping[column])
+
+
+def _gone(node_id: str) -> IndexRow:
+    return IndexRow(
+        node_id=node_id,
+        seq=0,
+        alive=False,
+        namespace="",
+        audience=(),
+        authority="none",
+        kind="lesson",
+        text="",
+        vector=None,
+    )
+
+
+def state_digest(connection: Connection, at: int | None = None) -> str:
+    """Return the digest of all trees at a sequence number: content only, no ids, times or usage."""
+    query = select(nodes.c.namespace).where(valid_at(at)).distinct()
+    lines = []
+    for namespace in sorted(connection.execute(query).scalars()):
+        found = tree(connection, namespace, at)
+        if found is not None:
+            lines.append(f"{namespace}\x1f{found.digest()}")
+    return sha256("\n".join(lines).encode("utf-8"))
+
+
+def chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the ids in parts that fit a statement's parameters."""
+    for start in range(0, len(ids), CHUNK):
+        yield ids[start : start + CHUNK]

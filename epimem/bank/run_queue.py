@@ -1,0 +1,219 @@
+"""The run queue: runs wait here until a memory controller has derived their lessons.
+
+Each run ends in exactly one state: `derived`, `nothing`, `duplicate` (never stored twice), `rejected`,
+or it is still `queued`, with a reason and a time for the next try after a failed one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from epimem.bank import tables
+from epimem.bank.blobs import BlobStore
+from epimem.bank.intake import Caller, add_edges
+from epimem.bank.journal import Commit
+from epimem.errors import AccessError, BankCorruptError
+from epimem.schema import strict_json
+from epimem.schema.ids import sha256
+from epimem.schema.lesson import Authority, VerdictSource
+from epimem.schema.outcome import SealedOutcome
+from epimem.schema.receipt import Receipt
+from epimem.schema.run import Run
+
+runs = tables.runs
+FIRST_RETRY_S = 60
+LAST_RETRY_S = 24 * 3600
+
+
+@dataclass(frozen=True)
+class QueuedRun:
+    """A run to derive from: the run itself, and the verdict with its source; never the reference."""
+
+    run_id: str
+    run: Run
+    verdict: Literal["right", "wrong", "unknown"]
+    verdict_source: VerdictSource
+    namespace: str
+    contributor: str
+    organisation: str
+    authority: Authority
+    attempts: int
+
+
+def checksum(row: Any) -> str:
+    """Return the checksum over the columns of a run that carry meaning."""
+    parts = (
+        row.run_id,
+        row.seq,
+        row.namespace,
+        row.content_hash,
+        row.blob,
+        row.outcome,
+        row.question_key,
+        row.contributor,
+        row.organisation,
+        row.authority,
+        row.state,
+        row.reason,
+        row.attempts,
+        row.retry_at,
+        row.lessons,
+    )
+    return sha256("\x1f".join("" if part is None else str(part) for part in parts).encode())
+
+
+class _Row:
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
+
+
+def known_run(connection: Connection, namespace: str, content_hash: str) -> Any:
+    """Return the stored run with this content, None where there is none."""
+    return connection.execute(
+        select(runs).where(runs.c.namespace == namespace, runs.c.content_hash == content_hash)
+    ).one_or_none()
+
+
+def add(
+    commit: Commit,
+    run: Run,
+    outcome: str | None,
+    *,
+    blob: str,
+    caller: Caller,
+    namespace: str,
+) -> Receipt:
+    """Queue a run whose blob is already durable; a run of equal content is a duplicate.
+
+    Raises:
+        AccessError: `text_blocked`, a run of this content was revoked.
+    """
+    connection = commit.connection
+    content = run.content_hash
+    same = known_run(connection, namespace, content)
+    if same is not None:
+        return Receipt(status="duplicate", id=same.run_id, seq=same.seq)
+    if connection.execute(
+        select(tables.blocked.c.seq).where(tables.blocked.c.hash == content)
+    ).first():
+        raise AccessError("this run was revoked", code="text_blocked")
+    values = {
+        "run_id": run.run_id,
+        "seq": commit.seq,
+        "namespace": namespace,
+        "content_hash": content,
+        "blob": blob,
+        "outcome": outcome,
+        "question_key": run.task.question_key,
+        "contributor": caller.contributor,
+        "organisation": caller.organisation,
+        "authority": caller.authority,
+        "state": "queued",
+        "reason": "",
+        "attempts": 0,
+        "retry_at": 0,
+        "lessons": 0,
+    }
+    connection.execute(insert(runs), {**values, "checksum": checksum(_Row(**values))})
+    commit.note("run", [run.run_id, content[:16], "queued"])
+    add_edges(commit, run.run_id, sorted({page.image_id for page in run.task.pages}), "image")
+    return Receipt(status="queued", id=run.run_id, seq=commit.seq)
+
+
+def due(
+    connection: Connection, blobs: BlobStore, *, limit: int, now: float, skip: Container[str]
+) -> tuple[QueuedRun, ...]:
+    """Return queued runs whose time has come, oldest first.
+
+    Raises:
+        BankCorruptError: a row or blob is damaged.
+    """
+    found: list[QueuedRun] = []
+    query = (
+        select(runs)
+        .where(runs.c.state == "queued", runs.c.retry_at <= int(now))
+        .order_by(runs.c.seq)
+    )
+    for row in connection.execute(query):
+        if row.run_id in skip:
+            continue
+        found.append(load(row, blobs))
+        if len(found) == limit:
+            break
+    return tuple(found)
+
+
+def load(row: Any, blobs: BlobStore) -> QueuedRun:
+    """Read a run and the verdict of its sealed outcome from a verified row."""
+    if checksum(row) != row.checksum:
+        raise BankCorruptError("a stored run does not match its checksum", field=row.run_id)
+    run = Run.read(strict_json.loads(blobs.get(row.blob), max_depth=strict_json.RUN_DEPTH))
+    outcome = SealedOutcome.read(row.outcome) if row.outcome else None
+    usable = outcome is not None and "construction" in outcome.visible_to
+    return QueuedRun(
+        run_id=row.run_id,
+        run=run,
+        verdict=outcome.verdict if outcome is not None and usable else "unknown",
+        verdict_source=outcome.source if outcome is not None and usable else "none",
+        namespace=row.namespace,
+        contributor=row.contributor,
+        organisation=row.organisation,
+        authority=row.authority,
+        attempts=row.attempts,
+    )
+
+
+def set_state(commit: Commit, run_id: str, **changes: Any) -> bool:
+    """Change a queued run; return False when it is no longer queued (somebody else was first)."""
+    row = commit.connection.execute(select(runs).where(runs.c.run_id == run_id)).one_or_none()
+    if row is None or row.state != "queued":
+        return False
+    values = {**row._mapping, **changes}
+    values["checksum"] = checksum(_Row(**values))
+    commit.connection.execute(update(runs).where(runs.c.run_id == run_id).values(**values))
+    commit.note("run", [run_id, row.content_hash[:16], values["state"]])
+    return True
+
+
+def retry_delay(attempts: int) -> int:
+    """Return seconds until the next try: 60 s doubling to a day (ours)."""
+    return min(FIRST_RETRY_S * 2 ** min(attempts, 16), LAST_RETRY_S)
+
+
+def mark_derived(
+    commit: Commit, run_id: str, *, controller: str, prompt_version: str, lessons: int, nothing: str
+) -> bool:
+    """End a run as derived or with nothing to learn; False when it was ended before."""
+    state = "derived" if lessons else "nothing"
+    if not set_state(commit, run_id, state=state, reason=nothing, lessons=lessons):
+        return False
+    commit.connection.execute(
+        insert(tables.derivations),
+        {
+            "run_id": run_id,
+            "controller": controller,
+            "prompt_version": prompt_version,
+            "seq": commit.seq,
+        },
+    )
+    return True
+
+
+def counts(connection: Connection) -> dict[str, int]:
+    """Return the number of runs by state."""
+    query = select(runs.c.state, func.count()).group_by(runs.c.state)
+    return {state: int(count) for state, count in connection.execute(query)}
+
+
+def states(
+    connection: Connection, run_ids: Sequence[str] | None = None
+) -> dict[str, tuple[str, str]]:
+    """Return (state, reason) by run id."""
+    query = select(runs.c.run_id, runs.c.state, runs.c.reason)
+    if run_ids is not None:
+        query = query.where(runs.c.run_id.in_(run_ids))
+    return {row.run_id: (row.state, row.reason) for row in connection.execute(query)}

@@ -1,0 +1,132 @@
+"""What lies beside a bank, never inside it: the retrieval log and the cache of derived data.
+
+The place is `<bank>.side` next to the bank's folder; where that cannot be written (a bank on a
+read-only mount, another user's bank), a folder of this user's state directory named by the bank's id.
+Everything here may be deleted; `log.db` then forgets which retrievals were made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from epimem.bank.database import translated
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS retrievals (
+    retrieval_id TEXT PRIMARY KEY, at TEXT NOT NULL, bank_seq INTEGER NOT NULL, run_id TEXT,
+    reader TEXT NOT NULL, namespace TEXT NOT NULL, family TEXT NOT NULL,
+    question_key TEXT NOT NULL, items TEXT NOT NULL, answer TEXT NOT NULL, candidates TEXT NOT NULL
+);
+CREATE UNIQUE INDEX IF NOT EXISTS once_per_run ON retrievals (run_id, reader)
+    WHERE run_id IS NOT NULL;
+CREATE TABLE IF NOT EXISTS feedback (
+    id INTEGER PRIMARY KEY, at TEXT NOT NULL, retrieval_id TEXT NOT NULL, body TEXT NOT NULL
+);
+"""
+
+
+class Side:
+    """The log and the cache folder of one bank, for this user."""
+
+    def __init__(self, bank: Path, bank_id: str) -> None:
+        self._root = _writable_root(bank, bank_id)
+        self.cache = self._root / "cache"
+        self.cache.mkdir(mode=0o700, exist_ok=True)
+        self.log_path = self._root / "log.db"
+        self._connection: sqlite3.Connection | None = None
+
+    @property
+    def root(self) -> Path:
+        """The folder that holds both."""
+        return self._root
+
+    @contextmanager
+    def log(self) -> Iterator[sqlite3.Connection]:
+        """Open one transaction on the retrieval log."""
+        with translated():
+            if self._connection is None:
+                self._connection = self._connect()
+            with self._connection as connection:
+                yield connection
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.log_path, timeout=5.0, check_same_thread=False)
+        os.chmod(self.log_path, 0o600)
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA journal_mode=WAL")
+        # A lost log row costs an explanation, not a lesson: no flush per retrieval.
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("PRAGMA secure_delete=ON")
+        connection.executescript(_SCHEMA)
+        return connection
+
+    def purge(self, ids: Iterable[str], run_ids: Iterable[str] = ()) -> int:
+        """Forget every retrieval that showed one of these items, and all caches.
+
+        Returns the number of forgotten retrievals.
+        """
+        wanted, runs = set(ids), set(run_ids)
+        gone = 0
+        with self.log() as log:
+            for row in log.execute(
+                "SELECT retrieval_id, run_id, items, candidates FROM retrievals"
+            ):
+                named = {*json.loads(row["items"])}
+                named |= {candidate["node_id"] for candidate in json.loads(row["candidates"])}
+                if named & wanted or row["run_id"] in runs:
+                    log.execute(
+                        "DELETE FROM retrievals WHERE retrieval_id = ?", (row["retrieval_id"],)
+                    )
+                    gone += 1
+        with translated():
+            assert self._connection is not None
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            shutil.rmtree(self.cache)
+            self.cache.mkdir(mode=0o700)
+        return gone
+
+    def close(self) -> None:
+        """Close the log."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def side_folder(bank: Path) -> Path:
+    """Return the folder beside a bank."""
+    return bank.with_name(bank.name + ".side")
+
+
+def state_folder(bank_id: str) -> Path:
+    """Return this user's own folder for a bank whose neighbourhood is not writable."""
+    base = os.environ.get("EPIMEM_STATE_DIR") or platformdirs.user_state_dir("epimem")
+    return Path(base) / bank_id
+
+
+def _writable_root(bank: Path, bank_id: str) -> Path:
+    beside = side_folder(bank.resolve())
+    for folder in (beside, state_folder(bank_id)):
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return folder
+    import tempfile
+
+    return Path(tempfile.mkdtemp(prefix="epimem-"))
+
+
+def as_rows(cursor: Iterable[sqlite3.Row]) -> list[dict[str, Any]]:
+    """Return rows as plain dictionaries."""
+    return [dict(row) for row in cursor]

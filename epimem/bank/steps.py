@@ -1,0 +1,225 @@
+"""Maintenance on the bank's side: the lease with its epoch, steps, applied operations, rejections.
+
+One maintainer changes the trees. Its lease carries an epoch; every commit checks it, so that a
+maintainer that was declared dead and comes back (fenced) changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from epimem.bank import intake, rows, tables
+from epimem.bank.encoder import NodeVectors
+from epimem.bank.journal import Commit
+from epimem.errors import BankBusyError, BankConflictError
+from epimem.schema import strict_json
+from epimem.schema.proposal import Accepted, Rejection
+from epimem.schema.tree import Node
+
+bank = tables.bank
+MAX_REPLY_BYTES = 4000
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to change trees, until `epoch` is overtaken."""
+
+    holder: str
+    epoch: int
+    renew: Callable[[], None]
+
+
+def holder_name(name: str) -> str:
+    """Return a holder's name with host and process, so that a dead one can be told."""
+    return json.dumps([name, socket.gethostname(), os.getpid()])
+
+
+def take(connection: Connection, holder: str, *, now: float, ttl_s: float) -> int:
+    """Take the lease and return the new epoch.
+
+    Raises:
+        BankBusyError: `bank_locked_elsewhere`, a living maintainer holds it.
+    """
+    row = connection.execute(select(bank)).one()
+    if row.lease_holder and row.lease_until > int(now) and not _is_dead(row.lease_holder):
+        raise BankBusyError(
+            "another maintainer is at work",
+            code="bank_locked_elsewhere",
+            hint="it ends by itself or its lease runs out",
+        )
+    epoch = int(row.epoch) + 1
+    connection.execute(
+        update(bank).values(epoch=epoch, lease_holder=holder, lease_until=int(now + ttl_s) + 1)
+    )
+    return epoch
+
+
+def _is_dead(holder: str) -> bool:
+    _, host, pid = json.loads(holder)
+    if host != socket.gethostname():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
+def check_epoch(connection: Connection, epoch: int) -> Any:
+    """Return the bank's row when the epoch still holds.
+
+    Raises:
+        BankBusyError: `stale_epoch`, another maintainer took over.
+    """
+    row = connection.execute(select(bank)).one()
+    if row.epoch != epoch:
+        raise BankBusyError(
+            "this maintainer was overtaken by another", code="stale_epoch", hint="start again"
+        )
+    return row
+
+
+def extend(connection: Connection, epoch: int, *, now: float, ttl_s: float) -> None:
+    """Keep the lease for another `ttl_s` seconds."""
+    check_epoch(connection, epoch)
+    connection.execute(update(bank).values(lease_until=int(now + ttl_s) + 1))
+
+
+def release(connection: Connection, epoch: int) -> None:
+    """Give the lease back; harmless when it was overtaken."""
+    connection.execute(
+        update(bank).where(bank.c.epoch == epoch).values(lease_holder=None, lease_until=None)
+    )
+
+
+def open_step(
+    commit: Commit,
+    epoch: int,
+    *,
+    namespace: str,
+    lessons: Sequence[str],
+    settings: Mapping[str, Any],
+) -> int:
+    """Start maintenance step k over a batch of lessons; the settings are stored with it."""
+    check_epoch(commit.connection, epoch)
+    table = tables.steps
+    last = commit.connection.execute(select(func.max(table.c.step))).scalar_one()
+    step = int(last or 0) + 1
+    commit.connection.execute(
+        insert(table),
+        {
+            "step": step,
+            "namespace": namespace,
+            "epoch": epoch,
+            "seq": commit.seq,
+            "lessons": json.dumps(list(lessons)),
+            "settings": strict_json.dumps(dict(settings)).decode("utf-8"),
+            "state": "open",
+        },
+    )
+    commit.note("step", [step, len(lessons)])
+    return step
+
+
+def close_step(commit: Commit, epoch: int, step: int) -> None:
+    """End a step."""
+    check_epoch(commit.connection, epoch)
+    commit.connection.execute(
+        update(tables.steps).where(tables.steps.c.step == step).values(state="done")
+    )
+    commit.note("step_done", step)
+
+
+def apply(
+    commit: Commit,
+    epoch: int,
+    accepted: Accepted,
+    *,
+    base: int,
+    vectors: Mapping[str, NodeVectors],
+) -> None:
+    """Write an applied operation.
+
+    A lesson keeps what was folded into it meanwhile: of a lesson only the parent changes here. Inner
+    nodes carry derivation edges to every lesson that was shown when their text was written.
+
+    Args:
+        commit: the commit under way.
+        epoch: of the lease.
+        accepted: the operation.
+        base: the `tree_seq` the operation was computed on.
+        vectors: of new or renamed inner nodes.
+
+    Raises:
+        BankConflictError: `conflict`, the tree changed since (a revocation, say).
+        BankBusyError: `stale_epoch`.
+    """
+    head = check_epoch(commit.connection, epoch)
+    if head.tree_seq != base:
+        raise BankConflictError("the tree changed since this step read it", hint="read it again")
+    commit.touches_tree = True
+    for node in accepted.put:
+        _put(commit, node, accepted)
+        if node.node_id in vectors:
+            intake.put_vectors(commit.connection, node, vectors[node.node_id])
+    for node_id in accepted.dropped:
+        rows.drop(commit, node_id)
+
+
+def _put(commit: Commit, node: Node, accepted: Accepted) -> None:
+    row = rows.live_row(commit.connection, node.node_id)
+    if node.kind == "lesson":
+        if row is None:
+            raise BankConflictError("a lesson of this step is gone", hint="read the tree again")
+        current = rows.to_node(row)
+        if current.parent_id == node.parent_id:
+            return
+        moved = current.model_copy(update={"parent_id": node.parent_id})
+        rows.put(commit, moved, contributor=row.contributor, previous=row)
+        return
+    rows.put(commit, node, contributor="", previous=row)
+    sources = accepted.written_from.get(node.node_id, ())
+    intake.add_edges(commit, node.node_id, sorted(sources), "derived")
+
+
+def reject(commit: Commit, epoch: int, rejection: Rejection, *, step: int) -> None:
+    """Keep a refused proposal with its reason and the reply as it came, shortened."""
+    check_epoch(commit.connection, epoch)
+    kept = rejection.model_copy(update={"raw": rejection.raw[:MAX_REPLY_BYTES]})
+    commit.connection.execute(
+        insert(tables.rejections),
+        {
+            "seq": commit.seq,
+            "step": step,
+            "op": rejection.op,
+            "reason": rejection.reason,
+            "body": kept.canonical().decode("utf-8"),
+        },
+    )
+    commit.note("rejection", [rejection.op, rejection.reason])
+
+
+def rejection_counts(connection: Connection) -> dict[str, int]:
+    """Return the number of rejections by reason."""
+    table = tables.rejections
+    query = select(table.c.reason, func.count()).group_by(table.c.reason)
+    return {reason: int(count) for reason, count in connection.execute(query)}
+
+
+def operation_counts(connection: Connection) -> dict[str, int]:
+    """Return the number of applied operations by kind, from the journal."""
+    query = (
+        select(tables.journal.c.kind, func.count())
+        .where(tables.journal.c.kind.like("op:%"))
+        .group_by(tables.journal.c.kind)
+    )
+    return {kind.removeprefix("op:"): int(count) for kind, count in connection.execute(query)}

@@ -1,0 +1,173 @@
+"""Ingest (journey A, second half): queued runs become lessons in the inbox.
+
+Idempotent: a run is ended in the commit that stores its lessons. A failed derive leaves the run
+queued, with the reason and a time for the next try; the other runs of the batch go on one by one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from epimem import deadline
+from epimem.bank.bank import Bank
+from epimem.bank.encoder import NodeVectors
+from epimem.bank.run_queue import QueuedRun
+from epimem.errors import BankConflictError, ControllerError
+from epimem.protocols import Derived, DeriveRequest, MemoryController, Reply
+from epimem.schema.lesson import IndexText, LessonDraft
+from epimem.schema.receipt import Usage
+
+BATCH = 32
+Vectorize = Callable[[Sequence[IndexText]], Sequence[NodeVectors | None]]
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass
+class IngestReport:
+    """What became of the runs: states, lessons stored and folded, failures by reason."""
+
+    states: Counter[str] = field(default_factory=Counter)
+    lessons: int = 0
+    folded: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
+    usage: Usage = field(default_factory=Usage)
+
+
+def ingest(
+    bank: Bank,
+    controller: MemoryController,
+    vectorize: Vectorize,
+    *,
+    deadline_s: float,
+    limit: int | None = None,
+    progress: Progress | None = None,
+) -> IngestReport:
+    """Derive lessons from queued runs until none is due or `limit` runs were tried.
+
+    Args:
+        bank: opened for writing.
+        controller: derives.
+        vectorize: vectors of index texts, None where the bank has no encoder.
+        deadline_s: seconds one derive call may take.
+        limit: at most so many runs; None: all that are due.
+        progress: called with (phase, done, total).
+    """
+    report = IngestReport()
+    tried: set[str] = set()
+    while limit is None or len(tried) < limit:
+        room = BATCH if limit is None else min(BATCH, limit - len(tried))
+        batch = bank.queued_runs(limit=room, skip=tried)
+        if not batch:
+            break
+        tried |= {queued.run_id for queued in batch}
+        for queued, reply in zip(batch, _derive(controller, batch, deadline_s), strict=True):
+            _finish(bank, controller, vectorize, queued, reply, report)
+        if progress is not None:
+            progress("ingest", len(tried), len(tried) + bank.counts()["runs"].get("queued", 0))
+    return report
+
+
+def _derive(
+    controller: MemoryController, batch: Sequence[QueuedRun], deadline_s: float
+) -> list[Reply[Derived] | ControllerError]:
+    """Derive a batch in one call; when that fails, each run by itself, so that one cannot hold up all."""
+    try:
+        return [*_call(controller, batch, deadline_s)]
+    except ControllerError as error:
+        if len(batch) == 1:
+            return [error]
+    replies: list[Reply[Derived] | ControllerError] = []
+    for queued in batch:
+        try:
+            replies.extend(_call(controller, [queued], deadline_s))
+        except ControllerError as error:
+            replies.append(error)
+    return replies
+
+
+def _call(
+    controller: MemoryController, batch: Sequence[QueuedRun], deadline_s: float
+) -> Sequence[Reply[Derived]]:
+    requests = [DeriveRequest(q.run, q.verdict, q.verdict_source) for q in batch]
+    return deadline.call(
+        "memory controller: derive",
+        lambda: controller.derive(requests),
+        expected=len(requests),
+        deadline_s=deadline_s,
+    )
+
+
+def _finish(
+    bank: Bank,
+    controller: MemoryController,
+    vectorize: Vectorize,
+    queued: QueuedRun,
+    reply: Reply[Derived] | ControllerError,
+    report: IngestReport,
+) -> None:
+    if isinstance(reply, ControllerError):
+        _fail(bank, queued, f"{reply.code}: {reply.message}", report)
+        return
+    report.usage += reply.usage
+    reason = _fault(reply, queued)
+    if reason or reply.value is None:
+        _fail(bank, queued, reason, report)
+        return
+    drafts = [_of_run(draft, queued) for draft in reply.value.drafts]
+    try:
+        receipts = bank.commit_derivation(
+            queued,
+            drafts,
+            vectorize([draft.index for draft in drafts]),
+            controller=controller.name,
+            prompt_version=controller.prompt_version,
+            nothing=reply.value.nothing if not drafts else "",
+        )
+    except BankConflictError:
+        # Another ingest was faster; its lessons stand.
+        report.states["ended_elsewhere"] += 1
+        return
+    statuses = Counter(receipt.status for receipt in receipts)
+    stored = statuses["stored"] + statuses["folded"] + statuses["duplicate"]
+    report.states["derived" if stored else "nothing"] += 1
+    report.lessons += statuses["stored"]
+    report.folded += statuses["folded"]
+    report.refused.update(r.reason for r in receipts if r.status == "rejected")
+
+
+def _fail(bank: Bank, queued: QueuedRun, reason: str, report: IngestReport) -> None:
+    bank.fail_derivation(queued, reason=reason)
+    report.states["queued"] += 1
+    report.failures[reason] += 1
+
+
+def _fault(reply: Reply[Derived], queued: QueuedRun) -> str:
+    """Return why a reply cannot be used, empty where it can.
+
+    A run judged wrong never yields positive guidance, whatever the controller says.
+    """
+    if reply.value is None:
+        return f"{reply.reason or 'schema'}: {reply.detail}"
+    if not isinstance(reply.value, Derived):
+        return "schema: not a Derived"
+    if queued.verdict == "wrong" and any(d.polarity == "positive" for d in reply.value.drafts):
+        return "contradiction: positive guidance from a run judged wrong"
+    return ""
+
+
+def _of_run(draft: LessonDraft, queued: QueuedRun) -> LessonDraft:
+    """Return a draft with what only the run can say: question, group, family, verdict source."""
+    task, system = queued.run.task, queued.run.system
+    source = queued.verdict_source if queued.verdict != "unknown" else "none"
+    return draft.model_copy(
+        update={
+            "question_key": task.question_key,
+            "group_key": task.group_key,
+            "family": draft.family or task.family[:200],
+            "verdict_source": source,
+            "harness": system.harness[:60],
+        }
+    )

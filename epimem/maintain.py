@@ -1,0 +1,361 @@
+"""Maintenance (journey B): the inbox becomes the tree, one validated operation at a time.
+
+A step claims a batch of lessons. All Place proposals of a step see the tree as it was at its start,
+so the result depends on the batch, not on concurrency; new categories of one step that are alike
+become one. Then only what the step touched is looked at: over-full nodes are split, near siblings
+merged, categories with new support consolidated. The model proposes; `operations` checks and applies;
+each applied operation is one transaction, each refused one is kept as a Rejection.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from epimem import deadline
+from epimem.bank.bank import Bank
+from epimem.bank.steps import Lease
+from epimem.config import TreeConfig
+from epimem.errors import BankConflictError
+from epimem.growth import Growth, Namer, PlannedPlace, same_category_groups
+from epimem.operations.base import Limits, refusal
+from epimem.operations.rules import Standing, support
+from epimem.protocols import (
+    ConsolidateRequest,
+    PlaceRequest,
+    Reply,
+    SplitRequest,
+    TreeOrganizer,
+)
+from epimem.schema.ids import IdGenerator
+from epimem.schema.proposal import Accepted, OpName, Place, Rejection
+from epimem.schema.receipt import Usage
+from epimem.schema.tree import Node
+
+SPLIT_TRIES = 2
+Q = TypeVar("Q")
+A = TypeVar("A")
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass
+class MaintainReport:
+    """What maintenance did: lessons placed, operations applied by kind, refusals by reason."""
+
+    steps: int = 0
+    placed: int = 0
+    waiting: int = 0
+    operations: Counter[str] = field(default_factory=Counter)
+    rejections: Counter[str] = field(default_factory=Counter)
+    usage: Usage = field(default_factory=Usage)
+
+
+def maintain(
+    bank: Bank,
+    organizer: TreeOrganizer,
+    namer: Namer,
+    *,
+    settings: TreeConfig,
+    ids: IdGenerator,
+    deadline_s: float,
+    max_steps: int | None = None,
+    progress: Progress | None = None,
+) -> MaintainReport:
+    """Run maintenance steps until the inbox is empty, or `max_steps` are done.
+
+    Interrupted at any point, the bank is in the state before or after one operation, and the next
+    call goes on from there.
+
+    Args:
+        bank: opened for writing.
+        organizer: proposes; its proposals are validated.
+        namer: gives the vectors of index texts (stored ones where the bank has an encoder).
+        settings: capacity, thresholds, batch size; stored with each step.
+        ids: for new nodes.
+        deadline_s: seconds one organizer call may take.
+        max_steps: stop after so many; None: no bound.
+        progress: called with (phase, done, total).
+
+    Raises:
+        BankBusyError: another maintainer is at work, or this one was overtaken.
+        ControllerError: the organizer failed as a whole; what was applied before stands.
+    """
+    report = MaintainReport()
+    with bank.lease() as lease:
+        for namespace in bank.namespaces():
+            worker = _Worker(bank, organizer, namer, settings, ids, lease, report, deadline_s)
+            worker.run(namespace, max_steps, progress)
+    return report
+
+
+class _Worker:
+    """Maintenance of one namespace under one lease."""
+
+    def __init__(
+        self,
+        bank: Bank,
+        organizer: TreeOrganizer,
+        namer: Namer,
+        settings: TreeConfig,
+        ids: IdGenerator,
+        lease: Lease,
+        report: MaintainReport,
+        deadline_s: float,
+    ) -> None:
+        self.bank = bank
+        self.organizer = organizer
+        self.namer = namer
+        self.settings = settings
+        self.limits = Limits(capacity=settings.capacity, min_group=settings.min_group)
+        self.ids = ids
+        self.lease = lease
+        self.report = report
+        self.deadline_s = deadline_s
+        self.damage = 0
+        self.growth: Growth | None = None
+
+    def run(self, namespace: str, max_steps: int | None, progress: Progress | None) -> None:
+        refused: set[str] = set()
+        while max_steps is None or self.report.steps < max_steps:
+            batch = self._batch(namespace, refused)
+            if not batch:
+                break
+            if self.growth is None:
+                self.growth = self._read(namespace)
+            try:
+                self._step(namespace, batch, refused)
+            except BankConflictError:
+                # A revocation or a restore came between: what was applied stands, read again.
+                self.growth = None
+                continue
+            if progress is not None:
+                progress("maintain", self.report.placed, self.report.placed + len(refused))
+        self.report.waiting += len(refused)
+
+    def _batch(self, namespace: str, refused: set[str]) -> list[Node]:
+        waiting = self.bank.inbox(namespace, limit=self.settings.batch + len(refused))
+        fresh = [node for node in waiting if node.node_id not in refused]
+        return fresh[: self.settings.batch]
+
+    def _read(self, namespace: str) -> Growth:
+        tree = self.bank.plant(self.lease, namespace)
+        base = self.bank.tree_seq
+        return Growth(tree, base, self.namer, self.limits, self.ids)
+
+    @property
+    def _growth(self) -> Growth:
+        assert self.growth is not None
+        return self.growth
+
+    def _step(self, namespace: str, batch: Sequence[Node], refused: set[str]) -> None:
+        self.lease.renew()
+        self.damage = 0
+        step = self.bank.begin_step(
+            self.lease,
+            namespace=namespace,
+            lesson_ids=[node.node_id for node in batch],
+            settings={
+                **self.settings.model_dump(mode="json"),
+                "organizer": self.organizer.name,
+                "prompt_version": self.organizer.prompt_version,
+            },
+        )
+        self._growth.learn(batch)
+        dirty = self._place(step, batch, refused)
+        dirty = self._split(step, dirty)
+        dirty = self._merge(step, dirty)
+        self._consolidate(step, dirty)
+        self.bank.end_step(self.lease, step)
+        self.report.steps += 1
+
+    def _ask(
+        self, name: str, method: Callable[[Sequence[Q]], Sequence[Reply[A]]], requests: Sequence[Q]
+    ) -> Sequence[Reply[A]]:
+        return deadline.call(
+            f"tree organizer: {name}",
+            lambda: method(requests),
+            expected=len(requests),
+            deadline_s=self.deadline_s,
+        )
+
+    # -- place -------------------------------------------------------------------------------------
+
+    def _place(self, step: int, batch: Sequence[Node], refused: set[str]) -> set[str]:
+        growth = self._growth
+        requests = growth.place_requests(batch, limit=self.settings.place_candidates)
+        replies = self._ask("place", self.organizer.place, requests)
+        planned = self._planned(step, requests, replies, refused)
+        groups = same_category_groups(planned, self.namer, minimum=self.settings.same_category)
+        opened: dict[int, str] = {}
+        dirty: set[str] = set()
+        for plan, group in zip(planned, groups, strict=True):
+            proposal = plan.proposal
+            if group is not None and group in opened:
+                proposal = Place(lesson_id=proposal.lesson_id, category_id=opened[group])
+            result = self._apply(step, growth.check(proposal, parent_hint=plan.parent_hint))
+            if result is None:
+                refused.add(proposal.lesson_id)
+                continue
+            category = result.tree.node(proposal.lesson_id).parent_id
+            assert category is not None
+            if group is not None:
+                opened.setdefault(group, category)
+            dirty.add(category)
+            self.report.placed += 1
+        return dirty
+
+    def _planned(
+        self,
+        step: int,
+        requests: Sequence[PlaceRequest],
+        replies: Sequence[Reply[Place]],
+        refused: set[str],
+    ) -> list[PlannedPlace]:
+        planned = []
+        for request, reply in zip(requests, replies, strict=True):
+            self.report.usage += reply.usage
+            shown = {view.node.node_id for view in request.candidates}
+            parents = {view.parent_id for view in request.candidates}
+            proposal = reply.value
+            lesson_id = request.lesson.node_id
+            if proposal is None:
+                self._refuse(step, "place", reply)
+                refused.add(lesson_id)
+            elif (
+                proposal.lesson_id != lesson_id
+                or (proposal.category_id and proposal.category_id not in shown)
+                or (proposal.parent_id and proposal.parent_id not in parents)
+            ):
+                self._keep(step, refusal("place", "not_shown", "names an id that was not shown"))
+                refused.add(lesson_id)
+            else:
+                hint = request.candidates[0].parent_id if request.candidates else None
+                planned.append(PlannedPlace(request.lesson, proposal, hint))
+        return planned
+
+    # -- split + lift ------------------------------------------------------------------------------
+
+    def _split(self, step: int, dirty: set[str]) -> set[str]:
+        """Split what is over-full, upwards until nothing is; two refusals, then code divides."""
+        growth = self._growth
+        waiting = sorted(dirty)
+        while waiting:
+            over = [key for key in waiting if growth.is_over_full(key)]
+            waiting = []
+            for node_id in over:
+                result = self._split_one(step, node_id)
+                changed = {node.node_id for node in result.put if node.height > 0}
+                dirty |= changed
+                waiting.extend(sorted(changed))
+        return {key for key in dirty if key in growth.tree}
+
+    def _split_one(self, step: int, node_id: str) -> Accepted:
+        growth = self._growth
+        request = SplitRequest(
+            node=growth.tree.node(node_id),
+            children=growth.tree.child_nodes(node_id),
+            vectors=growth.index_vectors(growth.tree.children_of(node_id)),
+            capacity=self.limits.capacity,
+            min_group=self.limits.min_group,
+        )
+        for _ in range(SPLIT_TRIES):
+            reply = self._ask("split_lift", self.organizer.split_lift, [request])[0]
+            self.report.usage += reply.usage
+            if reply.value is None or reply.value.node_id != node_id:
+                self._refuse(step, "split_lift", reply)
+                continue
+            result = self._apply(step, growth.check(reply.value))
+            if result is not None:
+                return result
+        result = self._apply(step, growth.check(growth.capacity_split(node_id)))
+        assert result is not None, "the capacity partition is always legal"
+        return result
+
+    # -- merge -------------------------------------------------------------------------------------
+
+    def _merge(self, step: int, dirty: set[str]) -> set[str]:
+        growth = self._growth
+        requests = growth.merge_requests(sorted(dirty), minimum=self.settings.merge_min)
+        if not requests:
+            return dirty
+        replies = self._ask("merge", self.organizer.merge, requests)
+        for request, reply in zip(requests, replies, strict=True):
+            self.report.usage += reply.usage
+            proposal = reply.value
+            if proposal is None:
+                if reply.reason is not None:
+                    self._refuse(step, "merge", reply)
+                continue
+            shown = {request.kept.node_id, request.absorbed.node_id}
+            if {proposal.kept_id, proposal.absorbed_id} != shown:
+                self._keep(step, refusal("merge", "not_shown", "names an id that was not shown"))
+                continue
+            if not shown <= set(growth.tree.nodes):
+                continue
+            result = self._apply(step, growth.check(proposal))
+            if result is not None:
+                dirty = (dirty | {proposal.kept_id}) & set(result.tree.nodes)
+        return dirty
+
+    # -- consolidation -----------------------------------------------------------------------------
+
+    def _consolidate(self, step: int, dirty: set[str]) -> None:
+        growth = self._growth
+        requests = [
+            ConsolidateRequest(growth.tree.node(key), growth.tree.child_nodes(key))
+            for key in sorted(dirty)
+            if growth.tree.node(key).height == 1 and support(growth.tree.child_nodes(key)) >= 2
+        ]
+        if not requests:
+            return
+        replies = self._ask("consolidate", self.organizer.consolidate, requests)
+        for request, reply in zip(requests, replies, strict=True):
+            self.report.usage += reply.usage
+            proposal = reply.value
+            if proposal is None or proposal.node_id != request.node.node_id:
+                self._refuse(step, "consolidate", reply)
+                continue
+            standing = self._standing(request.node, request.lessons)
+            result = growth.check(proposal, standing=standing)
+            if isinstance(result, Accepted) and not result.put:
+                continue
+            self._apply(step, result)
+
+    def _standing(self, node: Node, lessons: Sequence[Node]) -> dict[str, Standing]:
+        return self.bank.standing([(node.node_id, node.namespace, family_of(lessons))])
+
+    # -- applying ----------------------------------------------------------------------------------
+
+    def _apply(self, step: int, result: Accepted | Rejection) -> Accepted | None:
+        if isinstance(result, Rejection):
+            self._keep(step, result)
+            return None
+        growth = self._growth
+        superseded = growth.superseded(result)
+        cap = growth.damage_cap()
+        capped = result.op in {"merge", "consolidate"}
+        if superseded and capped and self.damage + superseded > cap:
+            detail = f"step would supersede more than {cap} items"
+            self._keep(step, refusal(result.op, "damage_cap", detail))
+            return None
+        self.damage += superseded
+        vectors = growth.vectors_of_new(result)
+        base = self.bank.commit_operation(self.lease, result, base=growth.base, vectors=vectors)
+        growth.advance(result, base, vectors)
+        self.report.operations[result.op] += 1
+        return result
+
+    def _refuse(self, step: int, op: OpName, reply: Reply[Any]) -> None:
+        reason = reply.reason or "not_shown"
+        self._keep(step, refusal(op, reason, reply.detail, raw=reply.raw))
+
+    def _keep(self, step: int, rejection: Rejection) -> None:
+        self.bank.record_rejection(self.lease, rejection, step=step)
+        self.report.rejections[rejection.reason] += 1
+
+
+def family_of(lessons: Sequence[Node]) -> str:
+    """Return the family of a group: that of its first lesson which names one."""
+    return next((node.lesson.family for node in lessons if node.lesson and node.lesson.family), "")

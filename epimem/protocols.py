@@ -1,0 +1,188 @@
+"""The two roles a bank needs, as typed protocols, and what is said in each call.
+
+Every method takes a batch and returns one reply per request, in order. A reply carries a value, or
+the reason why there is none; it never carries both. A controller that fails as a whole raises
+`ControllerError`; the journeys then leave everything as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Literal, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epimem.schema.lesson import LessonDraft, VerdictSource
+from epimem.schema.memory_input import Candidate, Item, Selection
+from epimem.schema.proposal import Consolidate, Merge, Place, Reason, SplitLift
+from epimem.schema.receipt import Usage
+from epimem.schema.run import Run
+from epimem.schema.tree import Node
+
+Vector = NDArray[np.float32]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Reply(Generic[T]):
+    """One controller reply: `value`, or None with a `reason`; `raw` is the text as it came."""
+
+    value: T | None
+    reason: Reason | None = None
+    detail: str = ""
+    raw: str = ""
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True)
+class DeriveRequest:
+    """A run to derive lessons from. The verdict is typed; the reference never comes along."""
+
+    run: Run
+    verdict: Literal["right", "wrong", "unknown"]
+    verdict_source: VerdictSource
+
+
+@dataclass(frozen=True)
+class Derived:
+    """Lessons of one run; with none, `nothing` says why there was nothing to learn."""
+
+    drafts: tuple[LessonDraft, ...]
+    nothing: str = ""
+
+
+@dataclass(frozen=True)
+class GateRequest:
+    """Whether crops go along: decided on the question and the descriptions of what was selected.
+
+    `crops` counts the available crops per item id; `question_images` counts the question's own.
+    """
+
+    question: str
+    question_images: int
+    items: tuple[Item, ...]
+    crops: Mapping[str, int]
+    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class MemoryController(Protocol):
+    """Derives lessons from runs and decides whether crops go along."""
+
+    name: str
+    prompt_version: str
+
+    def derive(self, requests: Sequence[DeriveRequest]) -> Sequence[Reply[Derived]]:
+        """Return 0..n lessons per run."""
+        ...
+
+    def gate(self, requests: Sequence[GateRequest]) -> Sequence[Reply[Literal[0, 1]]]:
+        """Return 1 where crops go along."""
+        ...
+
+
+@dataclass(frozen=True)
+class CategoryView:
+    """A category shown for Place: the node, its likeness to the lesson, and some of its lessons.
+
+    `likeness` is the mean, `scope_likeness` the scope part of the per-field cosines of scope and
+    question anchor, in [-1, 1].
+    """
+
+    node: Node
+    likeness: float
+    scope_likeness: float
+    parent_id: str
+    size: int
+    examples: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlaceRequest:
+    """A lesson and the categories nearest to it, best first; all as of the start of the step."""
+
+    lesson: Node
+    candidates: tuple[CategoryView, ...]
+
+
+@dataclass(frozen=True)
+class MergeRequest:
+    """Two sibling categories and their likeness; `kept` is the larger one."""
+
+    kept: Node
+    absorbed: Node
+    kept_lessons: tuple[Node, ...]
+    absorbed_lessons: tuple[Node, ...]
+    likeness: float
+
+
+@dataclass(frozen=True)
+class SplitRequest:
+    """An over-full node, its children and their index vectors (unit length, keyed by id)."""
+
+    node: Node
+    children: tuple[Node, ...]
+    vectors: Mapping[str, Vector]
+    capacity: int
+    min_group: int
+
+
+@dataclass(frozen=True)
+class ConsolidateRequest:
+    """A category and its lessons, with the supports that count for each."""
+
+    node: Node
+    lessons: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class SelectRequest:
+    """A question and its candidates, best first. `strict` forbids rules and a lesson together."""
+
+    question: str
+    family: str
+    candidates: tuple[Candidate, ...]
+    nodes: Mapping[str, Node]
+    max_rules: int
+    max_lessons: int
+    strict: bool = False
+
+
+class TreeOrganizer(Protocol):
+    """Proposes the four operations and selects among candidates."""
+
+    name: str
+    prompt_version: str
+
+    def place(self, requests: Sequence[PlaceRequest]) -> Sequence[Reply[Place]]:
+        """Return a category, or a new one, per lesson."""
+        ...
+
+    def merge(self, requests: Sequence[MergeRequest]) -> Sequence[Reply[Merge]]:
+        """Return a Merge per pair, or no value and no reason to leave the two apart."""
+        ...
+
+    def split_lift(self, requests: Sequence[SplitRequest]) -> Sequence[Reply[SplitLift]]:
+        """Return a partition per over-full node."""
+        ...
+
+    def consolidate(self, requests: Sequence[ConsolidateRequest]) -> Sequence[Reply[Consolidate]]:
+        """Return the common guidance per category."""
+        ...
+
+    def select(self, requests: Sequence[SelectRequest]) -> Sequence[Reply[Selection]]:
+        """Return what applies to each question."""
+        ...
+
+
+class Encoder(Protocol):
+    """A frozen text encoder: unit-length float32 vectors."""
+
+    name: str
+    dimension: int
+    fingerprint: str
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return an array of shape (len(texts), dimension), each row of unit length."""
+        ...

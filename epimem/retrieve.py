@@ -1,0 +1,282 @@
+"""Retrieve (journey C): recall, select, gate, compose. Once per question and reader.
+
+Recall filters by namespace, audience and authority before any likeness is computed. The organizer
+selects among what it was shown; what it names beyond that is refused. "Nothing" is a normal answer,
+and a controller that fails gives an empty memory input with a warning, not a crash.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from epimem import compose, deadline
+from epimem.bank.bank import Bank
+from epimem.bank.journal import timestamp
+from epimem.bank.recall import Recall, RecallResult
+from epimem.errors import ControllerError, RecordError
+from epimem.protocols import GateRequest, MemoryController, SelectRequest, TreeOrganizer
+from epimem.schema.ids import IdGenerator, question_key
+from epimem.schema.lesson import AUTHORITIES, Authority
+from epimem.schema.memory_input import Budget, MemoryInput, Selection, Verdict
+from epimem.schema.receipt import Usage
+from epimem.schema.run import MAX_PAGES
+from epimem.schema.tree import Node
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked, and by whom.
+
+    `reader` is the agent that will see the answer (audiences are matched against it); `run_id` makes
+    the retrieval idempotent: the same run and reader get the same answer again.
+    """
+
+    text: str
+    namespace: str
+    image_ids: tuple[str, ...] = ()
+    family: str = ""
+    reader: str = ""
+    run_id: str | None = None
+    minimum_authority: Authority = "none"
+
+    @property
+    def key(self) -> str:
+        """SHA-256 of the normalised question and its image ids."""
+        return question_key(self.text, self.image_ids)
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Who decides, and how long a call may take (seconds)."""
+
+    controller: MemoryController
+    organizer: TreeOrganizer
+    deadline_s: float
+
+
+def retrieve(
+    bank: Bank,
+    recall: Recall,
+    roles: Roles,
+    question: Question,
+    *,
+    budget: Budget,
+    candidates: int,
+    mode: str,
+    strict_selection: bool,
+    ids: IdGenerator,
+    now: float,
+) -> MemoryInput:
+    """Answer one question from the bank, and log how.
+
+    Raises:
+        RecordError: `invalid_text` or `invalid_field`, the question is not one.
+    """
+    _check(question)
+    known = logged(bank, question)
+    if known is not None:
+        return known
+    found = recall.find(
+        question.text,
+        namespace=question.namespace,
+        reader=question.reader or None,
+        minimum_authority=question.minimum_authority,
+        k=candidates,
+        mode=mode,
+    )
+    nodes = bank.nodes([candidate.node_id for candidate in found.candidates])
+    selection, warning, usage = _select(roles, question, found, nodes, budget, strict_selection)
+    chosen = [nodes[node_id] for node_id in selection.item_ids]
+    sources = bank.nodes([key for node in chosen for key in node.supported_by])
+    items = compose.items(chosen, sources)
+    evidence = compose.evidence(chosen, sources)
+    gate, gate_warning, gate_usage = _gate(roles, question, items, evidence)
+    answer = compose.memory_input(
+        bank,
+        retrieval_id=ids(),
+        bank_seq=found.bank_seq,
+        items=items,
+        evidence=evidence,
+        gate=gate,
+        budget=budget,
+    ).model_copy(
+        update={
+            "searchable": found.searchable,
+            "question_shortened": found.question_shortened,
+            "warning": warning or gate_warning,
+            "usage": usage + gate_usage,
+        }
+    )
+    return _log(bank, question, answer, found, selection, now)
+
+
+def _check(question: Question) -> None:
+    from pydantic_core import PydanticCustomError
+
+    from epimem.schema.text import check_text
+
+    try:
+        text = check_text(question.text)
+    except PydanticCustomError as error:
+        raise RecordError(error.message(), code="invalid_text", field="question") from error
+    if not text.strip():
+        raise RecordError("the question is empty", code="invalid_text", field="question")
+    if len(question.image_ids) > MAX_PAGES:
+        raise RecordError(
+            "too many images", code="too_large", got=len(question.image_ids), limit=MAX_PAGES
+        )
+    if question.minimum_authority not in AUTHORITIES:
+        raise RecordError("no such authority", field="minimum_authority")
+
+
+def _select(
+    roles: Roles,
+    question: Question,
+    found: RecallResult,
+    nodes: Mapping[str, Node],
+    budget: Budget,
+    strict: bool,
+) -> tuple[Selection, str, Usage]:
+    candidates = tuple(c for c in found.candidates if c.node_id in nodes)
+    if not candidates:
+        return Selection(), "", Usage()
+    request = SelectRequest(
+        question=question.text,
+        family=question.family,
+        candidates=candidates,
+        nodes=nodes,
+        max_rules=budget.max_rules,
+        max_lessons=budget.max_lessons,
+        strict=strict,
+    )
+    try:
+        reply = deadline.call(
+            "tree organizer: select",
+            lambda: roles.organizer.select([request]),
+            expected=1,
+            deadline_s=roles.deadline_s,
+        )[0]
+    except ControllerError as error:
+        return Selection(), str(error), Usage()
+    if reply.value is None:
+        return Selection(), f"select gave nothing usable: {reply.reason}", reply.usage
+    selection, warning = _lawful(reply.value, request)
+    return selection, warning, reply.usage
+
+
+def _lawful(selection: Selection, request: SelectRequest) -> tuple[Selection, str]:
+    """Return the selection if it names only what was shown and keeps its bounds, else nothing."""
+    rules, lesson = selection.rule_ids, selection.lesson_id
+    shown = {candidate.node_id for candidate in request.candidates}
+    broken = (
+        not set(selection.item_ids) <= shown
+        or len(set(selection.item_ids)) != len(selection.item_ids)
+        or len(rules) > request.max_rules
+        or (lesson is not None and request.max_lessons == 0)
+        or (request.strict and bool(rules) and lesson is not None)
+    )
+    if not broken:
+        kinds = request.nodes
+        broken = any(kinds[key].kind == "lesson" for key in rules) or (
+            lesson is not None and kinds[lesson].kind != "lesson"
+        )
+    if broken:
+        return Selection(verdicts=selection.verdicts), "the selection broke its bounds"
+    return selection, ""
+
+
+def _gate(
+    roles: Roles,
+    question: Question,
+    items: Sequence[Any],
+    evidence: Mapping[str, Sequence[Any]],
+) -> tuple[int, str, Usage]:
+    if not any(evidence.values()):
+        return 0, "", Usage()
+    request = GateRequest(
+        question=question.text,
+        question_images=len(question.image_ids),
+        items=tuple(items),
+        crops={key: len(found) for key, found in evidence.items()},
+        notes={key: tuple(item.note for item in found) for key, found in evidence.items()},
+    )
+    try:
+        reply = deadline.call(
+            "memory controller: gate",
+            lambda: roles.controller.gate([request]),
+            expected=1,
+            deadline_s=roles.deadline_s,
+        )[0]
+    except ControllerError as error:
+        return 0, str(error), Usage()
+    return (1 if reply.value == 1 else 0), "", reply.usage
+
+
+def logged(bank: Bank, question: Question) -> MemoryInput | None:
+    """Return the answer that this run and reader already got, None where there is none."""
+    if question.run_id is None:
+        return None
+    with bank.side.log() as log:
+        row = log.execute(
+            "SELECT answer FROM retrievals WHERE run_id = ? AND reader = ?",
+            (question.run_id, question.reader),
+        ).fetchone()
+    return MemoryInput.read(row["answer"]) if row is not None else None
+
+
+def _log(
+    bank: Bank,
+    question: Question,
+    answer: MemoryInput,
+    found: RecallResult,
+    selection: Selection,
+    now: float,
+) -> MemoryInput:
+    verdicts = {verdict.node_id: verdict for verdict in selection.verdicts}
+    nothing = Verdict(node_id="", chosen=False, reason="not judged")
+    candidates = [
+        {
+            **c.plain(),
+            "verdict": verdicts.get(c.node_id, nothing).reason,
+            "chosen": c.node_id in selection.item_ids,
+        }
+        for c in found.candidates
+    ]
+    with bank.side.log() as log:
+        log.execute(
+            "INSERT OR IGNORE INTO retrievals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                answer.retrieval_id,
+                timestamp(now),
+                answer.bank_seq,
+                question.run_id,
+                question.reader,
+                question.namespace,
+                question.family,
+                question.key,
+                json.dumps(list(selection.item_ids)),
+                answer.canonical().decode("utf-8"),
+                json.dumps(candidates),
+            ),
+        )
+    # Two calls for one run at the same moment: the one that was logged first is the answer.
+    return logged(bank, question) or answer
+
+
+def explain(bank: Bank, retrieval_id: str | None = None) -> dict[str, Any] | None:
+    """Return one logged retrieval with its candidates and verdicts; the last one by default."""
+    query = "SELECT * FROM retrievals"
+    with bank.side.log() as log:
+        if retrieval_id is None:
+            row = log.execute(f"{query} ORDER BY rowid DESC LIMIT 1").fetchone()
+        else:
+            row = log.execute(f"{query} WHERE retrieval_id = ?", (retrieval_id,)).fetchone()
+    if row is None:
+        return None
+    found = dict(row)
+    for name in ("items", "answer", "candidates"):
+        found[name] = json.loads(found[name])
+    return found

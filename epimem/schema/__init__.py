@@ -1,0 +1,1 @@
+"""Records: everything that crosses a file, a prompt or the database."""
