@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from epimem.bank.encoder import NodeVectors
 from epimem.operations.base import Context, Limits
-from epimem.operations.capacity import partition
+from epimem.operations.capacity import over_full, partition
 from epimem.operations.registry import apply_proposal
 from epimem.operations.rules import Standing
 from epimem.protocols import CategoryView, MergeRequest, PlaceRequest, Vector
@@ -207,9 +207,15 @@ class Growth:
         parts = partition(children, self.index_vectors(children), limits=self._limits)
         return SplitLift(node_id=node_id, parts=tuple(Part(child_ids=part) for part in parts))
 
-    def is_over_full(self, node_id: str) -> bool:
-        """Return whether a node has more children than allowed."""
-        return node_id in self.tree and len(self.tree.children_of(node_id)) > self._limits.capacity
+    def parents_of(self, node_ids: Iterable[str]) -> set[str]:
+        """Return the parents of the nodes that are in the tree."""
+        found = {self.tree.node(key).parent_id for key in node_ids if key in self.tree}
+        return {parent for parent in found if parent is not None}
+
+    def over_full_among(self, node_ids: Iterable[str]) -> str | None:
+        """Return the lowest of these nodes that has more children than allowed, None where none has."""
+        found = over_full(self.tree, self._limits, among=node_ids)
+        return found[0] if found else None
 
     # -- results -----------------------------------------------------------------------------------
 
@@ -312,7 +318,7 @@ def _mean(
         return anchors
     if not own.anchor.any():
         return scopes
-    return (scopes + anchors) / 2
+    return (scopes + anchors) * np.float32(0.5)
 
 
 def same_category_groups(

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from epimem import deadline
 from epimem.bank.bank import Bank
-from epimem.bank.steps import Lease
+from epimem.bank.steps import Lease, OpenStep
 from epimem.config import TreeConfig
 from epimem.errors import BankConflictError
 from epimem.growth import Growth, Namer, PlannedPlace, same_category_groups
@@ -119,19 +119,24 @@ class _Worker:
     def run(self, namespace: str, max_steps: int | None, progress: Progress | None) -> None:
         refused: set[str] = set()
         while max_steps is None or self.report.steps < max_steps:
-            batch = self._batch(namespace, refused)
-            if not batch:
+            interrupted = self.bank.open_steps(namespace)
+            batch = [] if interrupted else self._batch(namespace, refused)
+            if not batch and not interrupted:
                 break
             if self.growth is None:
                 self.growth = self._read(namespace)
             try:
-                self._step(namespace, batch, refused)
+                if interrupted:
+                    self._resume(interrupted[0], refused)
+                else:
+                    self._step(namespace, batch, refused)
             except BankConflictError:
                 # A revocation or a restore came between: what was applied stands, read again.
                 self.growth = None
                 continue
             if progress is not None:
-                progress("maintain", self.report.placed, self.report.placed + len(refused))
+                waiting = self.bank.waiting(namespace) - len(refused)
+                progress("maintain", self.report.placed, self.report.placed + waiting)
         self.report.waiting += len(refused)
 
     def _batch(self, namespace: str, refused: set[str]) -> list[Node]:
@@ -151,7 +156,6 @@ class _Worker:
 
     def _step(self, namespace: str, batch: Sequence[Node], refused: set[str]) -> None:
         self.lease.renew()
-        self.damage = 0
         step = self.bank.begin_step(
             self.lease,
             namespace=namespace,
@@ -162,8 +166,28 @@ class _Worker:
                 "prompt_version": self.organizer.prompt_version,
             },
         )
-        self._growth.learn(batch)
-        dirty = self._place(step, batch, refused)
+        dirty = self._place(step, batch, self._growth, refused)
+        self._finish(step, dirty)
+
+    def _resume(self, interrupted: OpenStep, refused: set[str]) -> None:
+        """Go on with an interrupted step as if it had not been interrupted.
+
+        Its proposals are asked for again on the tree as it was at its start; what had been applied
+        is found applied, the rest follows.
+        """
+        self.lease.renew()
+        namespace = self._growth.tree.root.namespace
+        found = self.bank.nodes(interrupted.lesson_ids)
+        batch = [found[key] for key in interrupted.lesson_ids if key in found]
+        start = self.bank.tree(namespace, interrupted.seq)
+        assert start is not None, "a step begins after its root was planted"
+        before = Growth(start, interrupted.seq, self.namer, self.limits, self.ids)
+        dirty = self._place(interrupted.step, batch, before, refused)
+        dirty |= set(self.bank.changed_since(namespace, interrupted.seq))
+        self._finish(interrupted.step, dirty)
+
+    def _finish(self, step: int, dirty: set[str]) -> None:
+        self.damage = 0
         dirty = self._split(step, dirty)
         dirty = self._merge(step, dirty)
         self._consolidate(step, dirty)
@@ -182,28 +206,35 @@ class _Worker:
 
     # -- place -------------------------------------------------------------------------------------
 
-    def _place(self, step: int, batch: Sequence[Node], refused: set[str]) -> set[str]:
+    def _place(
+        self, step: int, batch: Sequence[Node], start: Growth, refused: set[str]
+    ) -> set[str]:
+        """Place a batch by proposals made on the tree at the step's start; return what changed."""
         growth = self._growth
-        requests = growth.place_requests(batch, limit=self.settings.place_candidates)
+        start.learn(batch)
+        growth.learn(batch)
+        requests = start.place_requests(batch, limit=self.settings.place_candidates)
         replies = self._ask("place", self.organizer.place, requests)
         planned = self._planned(step, requests, replies, refused)
         groups = same_category_groups(planned, self.namer, minimum=self.settings.same_category)
-        opened: dict[int, str] = {}
+        opened = _opened_before(growth, planned, groups)
         dirty: set[str] = set()
         for plan, group in zip(planned, groups, strict=True):
-            proposal = plan.proposal
-            if group is not None and group in opened:
-                proposal = Place(lesson_id=proposal.lesson_id, category_id=opened[group])
-            result = self._apply(step, growth.check(proposal, parent_hint=plan.parent_hint))
-            if result is None:
-                refused.add(proposal.lesson_id)
-                continue
-            category = result.tree.node(proposal.lesson_id).parent_id
+            lesson_id = plan.lesson.node_id
+            if lesson_id not in growth.tree:
+                proposal = plan.proposal
+                if group is not None and group in opened:
+                    proposal = Place(lesson_id=lesson_id, category_id=opened[group])
+                result = self._apply(step, growth.check(proposal, parent_hint=plan.parent_hint))
+                if result is None:
+                    refused.add(lesson_id)
+                    continue
+                self.report.placed += 1
+            category = growth.tree.node(lesson_id).parent_id
             assert category is not None
             if group is not None:
                 opened.setdefault(group, category)
             dirty.add(category)
-            self.report.placed += 1
         return dirty
 
     def _planned(
@@ -240,15 +271,12 @@ class _Worker:
     def _split(self, step: int, dirty: set[str]) -> set[str]:
         """Split what is over-full, upwards until nothing is; two refusals, then code divides."""
         growth = self._growth
-        waiting = sorted(dirty)
-        while waiting:
-            over = [key for key in waiting if growth.is_over_full(key)]
-            waiting = []
-            for node_id in over:
-                result = self._split_one(step, node_id)
-                changed = {node.node_id for node in result.put if node.height > 0}
-                dirty |= changed
-                waiting.extend(sorted(changed))
+        waiting = dirty | growth.parents_of(dirty)
+        while over := growth.over_full_among(waiting):
+            result = self._split_one(step, over)
+            changed = {node.node_id for node in result.put if node.height > 0}
+            dirty |= changed
+            waiting |= changed | growth.parents_of(changed)
         return {key for key in dirty if key in growth.tree}
 
     def _split_one(self, step: int, node_id: str) -> Accepted:
@@ -354,6 +382,20 @@ class _Worker:
     def _keep(self, step: int, rejection: Rejection) -> None:
         self.bank.record_rejection(self.lease, rejection, step=step)
         self.report.rejections[rejection.reason] += 1
+
+
+def _opened_before(
+    growth: Growth, planned: Sequence[PlannedPlace], groups: Sequence[int | None]
+) -> dict[int, str]:
+    """Return the categories that an interrupted step opened before, by group of new categories."""
+    opened: dict[int, str] = {}
+    for plan, group in zip(planned, groups, strict=True):
+        lesson_id = plan.lesson.node_id
+        if group is not None and lesson_id in growth.tree:
+            parent = growth.tree.node(lesson_id).parent_id
+            assert parent is not None
+            opened.setdefault(group, parent)
+    return opened
 
 
 def family_of(lessons: Sequence[Node]) -> str:

@@ -196,6 +196,7 @@ class ExperienceMemory:
                 cache=self.bank.side.cache,
                 extra_caches=extra,
                 rrf_k=self.config.recall.rrf_k,
+                journal_hash=self.bank.journal_hash,
             )
         return self._recall
 

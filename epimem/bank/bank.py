@@ -489,6 +489,16 @@ class Bank:
                 commit, lease.epoch, namespace=namespace, lessons=lesson_ids, settings=settings
             )
 
+    def open_steps(self, namespace: str) -> list[steps.OpenStep]:
+        """Return interrupted steps of a namespace, oldest first."""
+        with self._db.read() as connection:
+            return steps.open_steps(connection, namespace)
+
+    def changed_since(self, namespace: str, seq: int) -> list[str]:
+        """Return live inner nodes that changed after a sequence number."""
+        with self._db.read() as connection:
+            return steps.changed_since(connection, namespace, seq)
+
     def end_step(self, lease: Lease, step: int) -> None:
         """Close a step."""
         with self._commit("step_done", "") as commit:
@@ -536,6 +546,11 @@ class Bank:
         """Return lessons without a place, oldest first."""
         with self._db.read() as connection:
             return reading.inbox(connection, namespace, limit=limit)
+
+    def waiting(self, namespace: str) -> int:
+        """Return how many lessons have no place yet."""
+        with self._db.read() as connection:
+            return reading.inbox_size(connection, namespace)
 
     def tree(self, namespace: str, at: int | str | None = None) -> Tree | None:
         """Return the tree of a namespace, now or at a sequence number or snapshot."""
@@ -605,6 +620,15 @@ class Bank:
         with self._db.read() as connection:
             found = connection.execute(select(table).order_by(table.c.seq.desc()).limit(last)).all()
         return [dict(row._mapping) for row in reversed(found)]
+
+    def journal_hash(self, seq: int) -> str:
+        """Return the hash of the journal at a sequence number; empty where there is no such row."""
+        table = tables.journal
+        with self._db.read() as connection:
+            found = connection.execute(
+                select(table.c.hash).where(table.c.seq == seq)
+            ).scalar_one_or_none()
+        return str(found or "")
 
     def state_digest(self, at: int | str | None = None) -> str:
         """Return the digest of all trees: content only, no ids, times, numbers or usage."""

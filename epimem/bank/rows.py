@@ -86,7 +86,7 @@ def put(commit: Commit, node: Node, *, contributor: str, previous: Any = None) -
         close(commit, previous)
     fold = fold_key(node.lesson, node.namespace) if node.lesson else None
     body = node.canonical().decode("utf-8")
-    values = {
+    values: dict[str, Any] = {
         "node_id": node.node_id,
         "from_seq": commit.seq,
         "to_seq": None,

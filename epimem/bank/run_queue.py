@@ -181,7 +181,7 @@ def set_state(commit: Commit, run_id: str, **changes: Any) -> bool:
 
 def retry_delay(attempts: int) -> int:
     """Return seconds until the next try: 60 s doubling to a day (ours)."""
-    return min(FIRST_RETRY_S * 2 ** min(attempts, 16), LAST_RETRY_S)
+    return min(FIRST_RETRY_S << min(attempts, 16), LAST_RETRY_S)
 
 
 def mark_derived(

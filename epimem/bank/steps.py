@@ -130,6 +130,41 @@ def open_step(
     return step
 
 
+@dataclass(frozen=True)
+class OpenStep:
+    """A step that was begun and not ended: its batch, and the sequence number it started from."""
+
+    step: int
+    seq: int
+    lesson_ids: tuple[str, ...]
+
+
+def open_steps(connection: Connection, namespace: str) -> list[OpenStep]:
+    """Return the steps of a namespace that were interrupted, oldest first."""
+    table = tables.steps
+    query = (
+        select(table)
+        .where(table.c.namespace == namespace, table.c.state == "open")
+        .order_by(table.c.step)
+    )
+    return [
+        OpenStep(int(row.step), int(row.seq), tuple(json.loads(row.lessons)))
+        for row in connection.execute(query)
+    ]
+
+
+def changed_since(connection: Connection, namespace: str, seq: int) -> list[str]:
+    """Return live inner nodes of a namespace that have a version younger than `seq`."""
+    nodes = tables.nodes
+    query = select(nodes.c.node_id).where(
+        nodes.c.namespace == namespace,
+        nodes.c.to_seq.is_(None),
+        nodes.c.kind != "lesson",
+        nodes.c.from_seq > seq,
+    )
+    return sorted(connection.execute(query).scalars())
+
+
 def close_step(commit: Commit, epoch: int, step: int) -> None:
     """End a step."""
     check_epoch(commit.connection, epoch)

@@ -1,0 +1,44 @@
+# `make demo` and `make test` each set everything up on a fresh machine, the virtual environment included.
+
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+# One thread a process: the tests start many, and small matrices are slower on several.
+RUN    := OMP_NUM_THREADS=1 $(BIN)/
+
+.PHONY: demo test test-long check fix figures clean
+
+$(STAMP): pyproject.toml
+	@start=$$(date +%s); \
+	$(PYTHON) -m venv $(VENV) && \
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip && \
+	$(BIN)/pip install --quiet "torch==2.13.0" && \
+	$(BIN)/pip install --quiet -e ".[encoder,demo,test,check]" && \
+	touch $(STAMP) && echo "installed in $$(( $$(date +%s) - start )) s"
+
+demo: $(STAMP)
+	@$(RUN)python -m benchmarks.arc.demo
+
+test: $(STAMP)
+	$(RUN)python -m pytest -q -m "not long" --durations=15
+
+test-long: $(STAMP)
+	$(RUN)python -m pytest -q -m long --durations=15 --timeout=3600
+
+figures: $(STAMP)
+	$(RUN)python -m benchmarks.speed
+
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy epimem controllers harness_adapters benchmarks
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+
+fix: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

@@ -1,0 +1,1 @@
+"""Fine-tuning of the two controllers: demonstrations, training, evaluation. Its first commands come later."""
