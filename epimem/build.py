@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TextIO, runtime_checkable
 
-from epimem.errors import EpimemError
+from epimem.errors import AccessError, ImageError, NotFoundError, RecordError
 from epimem.ingest import IngestReport
 from epimem.maintain import MaintainReport
 from epimem.schema.lesson import LessonDraft
@@ -24,6 +24,9 @@ from epimem.schema.receipt import Receipt
 from epimem.schema.run import Run
 
 Progress = Callable[[str, int, int], None]
+# Faults of one record: it is set aside and the others go on. Any other fault (a busy, frozen or
+# damaged bank, an encoder that does not fit) would meet every record, and ends the job.
+ABOUT_THE_RECORD = (AccessError, ImageError, NotFoundError, RecordError)
 
 
 class ImportedRecord(Protocol):
@@ -162,9 +165,7 @@ def _receive(
         outcome = record.outcome if isinstance(item, Run) else None
         try:
             receipt = receiver.contribute(item, outcome=outcome)
-        except EpimemError as error:
-            if error.code in {"storage_full", "storage_failed", "bank_frozen", "bank_corrupt"}:
-                raise
+        except ABOUT_THE_RECORD as error:
             rejects.add(record.source, 0, error.code, str(error))
             report.set_aside[error.code] += 1
         else:

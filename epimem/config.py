@@ -46,9 +46,9 @@ class TreeConfig(Record):
     min_group: StrictInt = Field(default=4, ge=2)
     batch: StrictInt = Field(default=64, ge=1, le=1024)
     place_min: StrictFloat = Field(default=0.6, ge=0, le=1)
-    scope_min: StrictFloat = Field(default=0.85, ge=0, le=1)
+    scope_min: StrictFloat = Field(default=0.75, ge=0, le=1)
     same_category: StrictFloat = Field(default=0.9, ge=0, le=1)
-    merge_min: StrictFloat = Field(default=0.9, ge=0, le=1)
+    merge_min: StrictFloat = Field(default=0.8, ge=0, le=1)
     place_candidates: StrictInt = Field(default=8, ge=1, le=50)
 
 

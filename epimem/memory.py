@@ -204,9 +204,12 @@ class ExperienceMemory:
     def controllers(self) -> tuple[MemoryController, TreeOrganizer]:
         """Memory controller and tree organizer, by the configured specs."""
         if self._controllers is None:
-            options = {"tree": self.config.tree}
-            controller, _ = plugins.load_controllers(self.config.memory_controller.spec, **options)
-            _, organizer = plugins.load_controllers(self.config.tree_organizer.spec, **options)
+            controller, _ = plugins.load_controllers(
+                self.config.memory_controller.spec, self.config.tree
+            )
+            _, organizer = plugins.load_controllers(
+                self.config.tree_organizer.spec, self.config.tree
+            )
             self._controllers = (controller, organizer)
         return self._controllers
 
@@ -510,7 +513,7 @@ def _record(item: Run | LessonDraft | bytes | Mapping[str, Any]) -> Run | Lesson
     if isinstance(item, Run | LessonDraft):
         return item
     value = (
-        strict_json.loads(item, max_depth=strict_json.RUN_DEPTH)
+        strict_json.loads(item, max_depth=strict_json.RUN_DEPTH, keep_surrogates=True)
         if isinstance(item, bytes)
         else dict(item)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from epimem.config import TreeConfig
 from epimem.errors import PluginError
 from epimem.protocols import MemoryController, TreeOrganizer
 
@@ -40,10 +41,21 @@ def _import(point: EntryPoint) -> Any:
         ) from error
 
 
-def load_controllers(spec: str, **options: object) -> tuple[MemoryController, TreeOrganizer]:
-    """Return both roles of a controller spec; the part before ":" names the entry point."""
+def load_controllers(
+    spec: str, settings: TreeConfig
+) -> tuple[MemoryController, TreeOrganizer]:
+    """Return both roles of a controller spec; the part before ":" names the entry point.
+
+    An entry point is a function that takes the floors of likeness as keywords `place_min`,
+    `scope_min` and `merge_min`, and what stands after ":" as `argument` where there is something.
+    """
     name, _, argument = spec.partition(":")
     make = load(CONTROLLERS, name)
+    options: dict[str, object] = {
+        "place_min": settings.place_min,
+        "scope_min": settings.scope_min,
+        "merge_min": settings.merge_min,
+    }
     if argument:
         options["argument"] = argument
     pair: tuple[MemoryController, TreeOrganizer] = make(**options)

@@ -17,7 +17,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -50,6 +50,7 @@ from epimem.bank.side import Side
 from epimem.bank.steps import Lease
 from epimem.errors import (
     AccessError,
+    BankError,
     BankConflictError,
     BankCorruptError,
     BankVersionError,
@@ -175,7 +176,12 @@ class Bank:
             waiting = revocation.pending(connection)
         self._blobs.sweep_tmp()
         if waiting:
-            self.purge()
+            try:
+                self.purge()
+            except BankError as error:
+                # A reader keeps old pages: the next opening tries again.
+                if error.code != "bank_busy":
+                    raise
 
     def close(self) -> None:
         """Close all files."""
@@ -276,8 +282,11 @@ class Bank:
             findings = check_semantics(run, lambda name: intake.image_known(connection, name))
         if findings:
             raise check.unresolved(findings)
+        content = run.content_hash
         with self._db.read() as connection:
-            same = run_queue.known_run(connection, namespace, run.content_hash)
+            # Before the blob is written: revoked content must not come to the disk again.
+            run_queue.refuse_blocked(connection, content)
+            same = run_queue.known_run(connection, namespace, content)
         if same is not None and idempotency_key is None:
             return Receipt(status="duplicate", id=same.run_id, seq=same.seq)
         blob = self._blobs.put(data)
@@ -287,8 +296,18 @@ class Bank:
             self._ensure_blob(blob, lambda: self._blobs.put(data))
             return run_queue.add(commit, run, sealed, blob=blob, caller=caller, namespace=namespace)
 
-        body = sha256(data + (sealed or "").encode("utf-8"))
-        return self._once("run", caller, idempotency_key, body, write)
+        body = sha256(b"\x1f".join((namespace.encode("utf-8"), data, (sealed or "").encode())))
+        try:
+            return self._once("run", caller, idempotency_key, body, write)
+        except EpimemError:
+            self._forget(blob)
+            raise
+
+    def _forget(self, blob: str) -> None:
+        """Delete the blob of a refused run, unless another row names it."""
+        with suppress(EpimemError), self._db.write() as connection:
+            for name in revocation.unreferenced(connection, [blob]):
+                self._blobs.delete(name)
 
     def add_lesson(
         self,
@@ -313,7 +332,9 @@ class Bank:
                 commit, draft, vectors, origin=origin, namespace=namespace, ids=self._ids
             )
 
-        body = sha256(draft.canonical()) if idempotency_key else ""
+        body = ""
+        if idempotency_key is not None:
+            body = sha256(namespace.encode("utf-8") + b"\x1f" + draft.canonical())
         return self._once("lesson", caller, idempotency_key, body, write)
 
     def _once(
@@ -742,53 +763,58 @@ class Bank:
         return frozen
 
     def _drop_orphans(self) -> None:
+        """Delete blobs that no row names, under the lock: a writer looks again before its row."""
+        with self._db.write() as connection:
+            for name in revocation.unreferenced(connection, self._blobs.names()):
+                self._blobs.delete(name)
+                failpoint("purge.blob")
+
+    def reach(self, target: revocation.Target, name: str) -> revocation.Scope:
+        """Return what revoking an item, a run or a contributor would reach now; changes nothing.
+
+        Raises:
+            NotFoundError: the bank holds nothing of that name.
+        """
         with self._db.read() as connection:
-            names = revocation.unreferenced(connection, list(self._blobs.names()))
-        for name in names:
-            self._blobs.delete(name)
+            return revocation.closure(connection, target, name)
 
     def revoke(
         self, target: revocation.Target, name: str, limits: Limits, *, caller: Caller
     ) -> revocation.Scope:
-        """Hide an item, a run or a contributor with all that is derived from it, then purge.
+        """Remove an item, a run or a contributor with all that is derived from it, then purge.
 
         Returns what was reached. When this returns, no file of the bank, its log or cache holds the
         text; frozen copies and exports are not touched.
+
+        Raises:
+            NotFoundError: the bank holds nothing of that name.
+            StorageError: `bank_busy`, it is removed, but readers keep old pages of the files; they
+                are purged when the bank is next opened for writing.
         """
         with self._commit("revoke", caller.contributor) as commit:
             scope = revocation.closure(commit.connection, target, name)
-            revocation.hide(commit, scope, Context(self._ids, limits))
+            revocation.remove(commit, scope, Context(self._ids, limits))
             failpoint("revoke.rows")
         failpoint("revoke.hidden")
         self.purge()
         return scope
 
     def purge(self) -> int:
-        """Finish every revocation that is hidden and not wholly purged; return how many."""
+        """Purge the files after every revocation that is not wholly purged; return how many."""
         with self._db.read() as connection:
             waiting = revocation.pending(connection)
-        for item in waiting:
-            self._purge_one(item)
-        return len(waiting)
-
-    def _purge_one(self, item: revocation.Pending) -> None:
-        blobs = list(item.blobs)
-        if not item.rows_purged:
-            with self._db.write() as connection:
-                _, blobs = revocation.purge_rows(connection, item.scope)
-                revocation.note_progress(connection, item, revocation.ROWS_PURGED, blobs)
-                failpoint("purge.rows")
+        if waiting:
+            self._drop_orphans()
             failpoint("purge.committed")
-        with self._db.write() as connection:
-            for name in revocation.unreferenced(connection, blobs):
-                self._blobs.delete(name)
-                failpoint("purge.blob")
-        self._rewrite_file()
-        failpoint("purge.rewritten")
-        self.side.purge(item.scope.node_ids, item.scope.run_ids)
-        failpoint("purge.side")
-        with self._db.write() as connection:
-            revocation.note_progress(connection, item, revocation.DONE, [])
+            self._rewrite_file()
+            failpoint("purge.rewritten")
+        for item in waiting:
+            self.side.purge(item.node_ids, item.run_ids)
+            failpoint("purge.side")
+            with self._db.write() as connection:
+                revocation.finish(connection, item)
+                failpoint("purge.rows")
+        return len(waiting)
 
     def _rewrite_file(self) -> None:
         """Rewrite the database without its free pages and empty the log (waits for readers)."""
@@ -829,9 +855,9 @@ def _create_database(
     raw = sqlite3.connect(temporary)
     raw.execute(f"PRAGMA application_id={tables.APPLICATION_ID}")
     raw.close()
-    from sqlalchemy import create_engine
+    from sqlalchemy import URL, create_engine
 
-    engine = create_engine(f"sqlite:///{temporary}")
+    engine = create_engine(URL.create("sqlite", database=str(temporary)))
     with engine.begin() as connection:
         migrations.upgrade(connection)
         connection.execute(

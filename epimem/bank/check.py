@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -45,13 +46,22 @@ def image_checksum_of(values: Mapping[str, Any]) -> str:
 
 
 def database_problems(connection: Connection, limits: Limits) -> list[Problem]:
-    """Check chain, rows, replay, trees and derivation edges."""
-    found = [_problem("journal", detail) for detail in journal.verify_chain(connection)]
+    """Check pages, chain, rows, sums, replay, trees and derivation edges."""
+    found = [_problem("database", detail) for detail in _page_faults(connection)]
+    found += [_problem("journal", detail) for detail in journal.verify_chain(connection)]
     found += _row_problems(connection)
     if not found:
         found += [_problem("replay", detail) for detail in replay_differences(connection)]
         found += _tree_problems(connection, limits)
     return found
+
+
+def _page_faults(connection: Connection) -> list[str]:
+    """Ask the embedded database about its own pages and indexes; a served one checks itself."""
+    if connection.dialect.name != "sqlite":
+        return []
+    lines = connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars()
+    return [str(line) for line in lines if line != "ok"]
 
 
 def _problem(where: str, detail: str) -> Problem:
@@ -84,38 +94,97 @@ def _caught(where: str, call: Any) -> list[Problem]:
     return []
 
 
-def replay_differences(connection: Connection) -> list[str]:
-    """Replay the journal and compare with the stored versions; return the differences.
+@dataclass
+class _Replayed:
+    """What the journal says is stored: versions with end and checksum, runs, images, the sum."""
 
-    The journal names every version that was put and every node that was dropped. Replaying it must
-    give exactly the stored rows with their times of validity; purged rows keep their place.
-    """
-    expected: dict[tuple[str, int], int | None] = {}
-    current: dict[str, int] = {}
-    for row in connection.execute(select(tables.journal).order_by(tables.journal.c.seq)):
-        body = json.loads(row.body)
-        for node_id, _ in body.get("put", ()):
-            if node_id in current:
-                expected[node_id, current[node_id]] = row.seq
-            current[node_id] = row.seq
-            expected[node_id, row.seq] = None
+    versions: dict[tuple[str, int], tuple[int | None, str]] = field(default_factory=dict)
+    live: dict[str, int] = field(default_factory=dict)
+    runs: dict[str, str] = field(default_factory=dict)
+    images: dict[str, str] = field(default_factory=dict)
+    total: int = 0
+
+    def take(self, seq: int, body: dict[str, Any]) -> None:
+        """Follow one journal row."""
+        for node_id, digest in body.get("put", ()):
+            self._end(node_id, seq)
+            self.live[node_id] = seq
+            self.versions[node_id, seq] = (None, digest)
         for node_id in body.get("drop", ()):
-            if node_id in current:
-                expected[node_id, current.pop(node_id)] = row.seq
-    nodes = tables.nodes
-    stored = {
-        (row.node_id, row.from_seq): row.to_seq
-        for row in connection.execute(select(nodes.c.node_id, nodes.c.from_seq, nodes.c.to_seq))
+            self._end(node_id, seq)
+            self.live.pop(node_id, None)
+        for node_id, start, digest in body.get("rewrite", ()):
+            end, _ = self.versions.get((node_id, start), (None, ""))
+            self.versions[node_id, start] = (end, digest)
+        self.runs.update({run_id: state for run_id, _, state in body.get("run", ())})
+        self.images.update(body.get("image", ()))
+        for name, table in (("run_gone", self.runs), ("image_gone", self.images)):
+            for gone in body.get(name, ()):
+                table.pop(gone, None)
+        self.total += sum(int(part, 16) for part in body.get("sum", ()))
+
+    def _end(self, node_id: str, seq: int) -> None:
+        start = self.live.get(node_id)
+        if start is not None:
+            self.versions[node_id, start] = (seq, self.versions[node_id, start][1])
+
+
+def replay_differences(connection: Connection) -> list[str]:
+    """Replay the journal and compare with what is stored; return the differences.
+
+    The journal names every version that was put, rewritten by a purge or dropped, every run with its
+    state and every image. Replaying it must give exactly the stored rows. For the tables without
+    row checksums it keeps the sum of their rows.
+    """
+    replayed = _Replayed()
+    for row in connection.execute(select(tables.journal).order_by(tables.journal.c.seq)):
+        replayed.take(row.seq, json.loads(row.body))
+    versions = {
+        (row.node_id, row.from_seq): (row.to_seq, rows.first_checksum(row))
+        for row in connection.execute(select(tables.nodes))
     }
-    differences = []
+    runs, images = tables.runs, tables.images
+    states = connection.execute(select(runs.c.run_id, runs.c.state)).all()
+    blobs = connection.execute(select(images.c.image_id, images.c.blob)).all()
+    return [
+        *_compared("version", replayed.versions, versions),
+        *_compared("run", replayed.runs, {row.run_id: row.state for row in states}),
+        *_compared("image", replayed.images, {row.image_id: row.blob[:16] for row in blobs}),
+        *_sum_differences(connection, replayed.total),
+    ]
+
+
+def _compared(what: str, expected: Mapping[Any, Any], stored: Mapping[Any, Any]) -> list[str]:
+    found = []
     for key in sorted(expected.keys() | stored.keys()):
         if key not in stored:
-            differences.append(f"version {key} is in the journal and not in the table")
+            found.append(f"{what} {key} is in the journal and not in the table")
         elif key not in expected:
-            differences.append(f"version {key} is in the table and not in the journal")
+            found.append(f"{what} {key} is in the table and not in the journal")
         elif stored[key] != expected[key]:
-            differences.append(f"version {key} ends at {stored[key]}, journal says {expected[key]}")
-    return differences
+            found.append(f"{what} {key} is {stored[key]}, journal says {expected[key]}")
+    return found
+
+
+def _sum_differences(connection: Connection, expected: int) -> list[str]:
+    """Compare the sum over the tables whose rows carry no checksum of their own."""
+    edges, snapshots, blocked = tables.edges, tables.snapshots, tables.blocked
+    queries = {
+        "edge": select(edges.c.child, edges.c.parent, edges.c.relation, edges.c.seq),
+        "signal": select(tables.signals),
+        "verdict": select(tables.verdicts),
+        "use": select(tables.verdict_items),
+        "snapshot": select(snapshots.c.name, snapshots.c.seq, snapshots.c.at),
+        "blocked": select(blocked.c.hash),
+    }
+    found = sum(
+        journal.row_sum(name, *row)
+        for name, query in queries.items()
+        for row in connection.execute(query)
+    )
+    if (found - expected) % journal.SUM_MODULUS == 0:
+        return []
+    return ["edges, feedback, snapshots or blocked texts are not those of the journal"]
 
 
 def _tree_problems(connection: Connection, limits: Limits) -> list[Problem]:

@@ -55,8 +55,10 @@ class Database:
         self.immutable = immutable
         self._lock = KernelLock(folder / LOCK_NAME)
         self._failed = False
+        self._unfolded = 0
         self._reader = self._engine(write=False)
         self._writer = None if self.read_only else self._engine(write=True)
+        self._write_connection: Connection | None = None
 
     def _engine(self, *, write: bool) -> Engine:
         mode = "mode=ro&immutable=1" if self.immutable else "mode=rw" if write else "mode=ro"
@@ -100,8 +102,10 @@ class Database:
             raise StorageError("an earlier flush failed", hint="reopen the bank")
         with self._lock:
             try:
-                with translated(), self._writer.begin() as connection:
-                    yield connection
+                if self._write_connection is None:
+                    self._write_connection = self._writer.connect()
+                with translated(), self._write_connection.begin():
+                    yield self._write_connection
                     failpoint("db.commit")
                 failpoint("db.committed")
             except StorageError as error:
@@ -110,12 +114,20 @@ class Database:
             self._checkpoint_when_large()
 
     def _checkpoint_when_large(self) -> None:
+        """Fold the log into the file and empty it; when readers hold it, after as much again."""
         try:
-            size = os.stat(f"{self.path}-wal").st_size
+            size = Path(f"{self.path}-wal").stat().st_size
         except OSError:
             return
-        if size > CHECKPOINT_BYTES:
-            self._pragma("wal_checkpoint(PASSIVE)")
+        if size - self._unfolded < CHECKPOINT_BYTES:
+            return
+        assert self._write_connection is not None
+        raw = self._write_connection.connection.driver_connection
+        assert raw is not None
+        raw.execute("PRAGMA busy_timeout=0")
+        busy = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        raw.execute(f"PRAGMA busy_timeout={int(LOCK_WAIT_S * 1000)}")
+        self._unfolded = size if busy else 0
 
     @contextmanager
     def exclusive(self) -> Iterator[sqlite3.Connection]:
@@ -123,19 +135,11 @@ class Database:
         if self._writer is None:
             raise BankFrozenError("the bank is frozen")
         with self._lock, translated():
-            raw = self._writer.raw_connection()
-            try:
-                yield raw.driver_connection  # type: ignore[misc]
-            finally:
-                raw.close()
-
-    def _pragma(self, text: str) -> None:
-        assert self._writer is not None
-        raw = self._writer.raw_connection()
-        try:
-            raw.driver_connection.execute(f"PRAGMA {text}").fetchall()  # type: ignore[union-attr]
-        finally:
-            raw.close()
+            if self._write_connection is None:
+                self._write_connection = self._writer.connect()
+            raw = self._write_connection.connection.driver_connection
+            assert isinstance(raw, sqlite3.Connection)
+            yield raw
 
     def release_readers(self) -> None:
         """Close this handle's idle read connections, which would keep the log mode (freeze)."""
@@ -146,7 +150,7 @@ class Database:
         stamps = []
         for name in (self.path, f"{self.path}-wal"):
             try:
-                stat = os.stat(name)
+                stat = Path(name).stat()
                 stamps.append(stat.st_size ^ stat.st_mtime_ns)
             except OSError:
                 stamps.append(0)
@@ -155,6 +159,8 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self._reader.dispose()
+        if self._write_connection is not None:
+            self._write_connection.close()
         if self._writer is not None:
             self._writer.dispose()
         self._lock.close()

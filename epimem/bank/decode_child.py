@@ -142,13 +142,15 @@ def _limit_process() -> None:
 def _limit_job(job: Job) -> None:
     """Set the memory and CPU bounds of this job; both are soft, so the next job can set its own."""
     pixels = job.size[0] * job.size[1]
-    memory = _address_space() + MEMORY_BASE + 2 * len(job.data) + MEMORY_PER_PIXEL * pixels
+    in_use = _address_space()
+    room = MEMORY_BASE + 2 * len(job.data) + MEMORY_PER_PIXEL * pixels
+    memory = resource.RLIM_INFINITY if in_use is None else in_use + room
     usage = resource.getrusage(resource.RUSAGE_SELF)
     seconds = int(usage.ru_utime + usage.ru_stime + cpu_budget(pixels)) + 1
     for which, value in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, seconds)):
         hard = resource.getrlimit(which)[1]
-        soft = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(which, (soft, hard))
+        finite = [limit for limit in (value, hard) if limit != resource.RLIM_INFINITY]
+        resource.setrlimit(which, (min(finite, default=resource.RLIM_INFINITY), hard))
 
 
 def _lift_job_limits() -> None:
@@ -157,13 +159,16 @@ def _lift_job_limits() -> None:
         resource.setrlimit(which, (hard, hard))
 
 
-def _address_space() -> int:
-    """Return the bytes of address space in use; where the system does not tell, a usual value."""
+def _address_space() -> int | None:
+    """Return the bytes of address space in use; None where the system does not tell.
+
+    There only the bound on pixels holds memory down.
+    """
     try:
         with open("/proc/self/statm", "rb") as handle:  # noqa: PTH123 - no pathlib needed here
             return int(handle.read().split()[0]) * resource.getpagesize()
     except OSError:
-        return 512 * 2**20
+        return None
 
 
 def _read_job(source: BinaryIO) -> Job | None:

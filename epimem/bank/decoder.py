@@ -224,7 +224,6 @@ def _start() -> _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             bufsize=0,
-            pipesize=2**20,
             cwd="/",
             start_new_session=True,  # Ctrl-C is the parent's business
         )

@@ -4,6 +4,10 @@ Reference: the design's journey C. The floor of a signal is the 99th percentile 
 that the 512 general questions get, one per signal, before fusion; a candidate passes when it
 reaches either. It is fitted per namespace (ours), since that is what a question can see, and again
 when the number of live rows has grown by 25 % or shrunk as much (the latter ours).
+
+Ours: a lexical floor below a tenth of a question's weight is replaced by the one over those general
+questions that share a term with the rows, and is a tenth at least. A bank in Chinese shares nothing
+with most of the list, and would otherwise get a floor of zero.
 """
 
 from __future__ import annotations
@@ -17,13 +21,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from epimem.bank.catalog import Mask
 from epimem.bank.derived import read_derived, write_derived
 from epimem.bank.general_questions import general_questions, questions_digest
-from epimem.bank.index import DenseIndex, Mask
+from epimem.bank.index import DenseIndex
 from epimem.bank.lexical import LexicalIndex
 
 QUANTILE = 0.99
 GROWTH = 0.25
+LEAST_LEXICAL = 0.1
 FILE_NAME = "floors.derived"
 _FORMAT = 1
 
@@ -71,15 +77,24 @@ def fit_floor(
     """
     rows = int(np.count_nonzero(allowed))
     counted = dense.count(allowed) if dense is not None else 0
-    by_words = _quantile(lexical.best(general_questions(), allowed)) if rows else None
+    by_words = None
+    if rows:
+        by_words = _lexical_floor(lexical.best(general_questions(), allowed))
     by_vector = None
     if dense is not None and vectors is not None and counted:
         by_vector = _quantile(dense.best(vectors, allowed))
     return Floor(by_vector, by_words, rows, counted)
 
 
+def _lexical_floor(scores: NDArray[np.float64]) -> float:
+    floor = _quantile(scores)
+    return floor if floor >= LEAST_LEXICAL else max(_quantile(scores[scores > 0]), LEAST_LEXICAL)
+
+
 def _quantile(scores: NDArray[np.floating]) -> float:
-    """Return a score that was reached, so that a floor is never between two of them."""
+    """Return a score that was reached, so that a floor is never between two of them; 0 for none."""
+    if not len(scores):
+        return 0.0
     return float(np.quantile(scores, QUANTILE, method="higher"))
 
 

@@ -36,7 +36,7 @@ _FILL = re.compile(rb"\xff*")
 _JPEG_BARE = frozenset({0x01, *range(0xD0, 0xD8)})
 
 _TEXT_LIMIT = 2**17
-_SCHEME = re.compile(rb"[a-z][a-z0-9+.-]{1,31}:", re.IGNORECASE)
+_SCHEME = re.compile(rb"[a-z][a-z0-9+.-]{1,31}:\S", re.IGNORECASE)
 _PATH = re.compile(rb"(~|\.{0,2}[/\\]|[a-z]:[/\\])", re.IGNORECASE)
 _FILE_NAME = re.compile(rb".{1,4096}\.(png|jpe?g|webp|gif|tiff?|bmp|svg|avif|heic)", re.IGNORECASE)
 

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, select, update
 
 from epimem.bank import rows, tables
 from epimem.bank.encoder import NodeVectors
 from epimem.bank.journal import Commit
+from epimem.bank.prepared import Prepared
 from epimem.errors import AccessError, BankConflictError, NotFoundError
 from epimem.schema.ids import IdGenerator, question_key, sha256
 from epimem.schema.lesson import (
+    AUTHORITIES,
     MAX_EVIDENCE,
     Authority,
     Evidence,
@@ -29,24 +31,44 @@ from epimem.schema.tree import Node, lesson_shelf
 
 IDEMPOTENCY_S = 7 * 24 * 3600
 MAX_SUPPORTS = 512
+MAX_CAUTIONS = 32
+FOLD = "fold:"
 
-_vectors_insert = insert(tables.vectors)
-_edges_insert = insert(tables.edges)
-_edge_known = select(tables.edges.c.seq).where(
-    tables.edges.c.child == bindparam("c"),
-    tables.edges.c.parent == bindparam("p"),
-    tables.edges.c.relation == bindparam("r"),
+_vectors_insert = Prepared(
+    insert(tables.vectors), tuple(column.name for column in tables.vectors.c)
 )
-_fold_match = (
-    select(tables.nodes)
+_vectors_known = Prepared(
+    select(tables.vectors.c.node_id).where(
+        tables.vectors.c.node_id == bindparam("node"),
+        tables.vectors.c.text_hash == bindparam("text"),
+    )
+)
+_edges_insert = Prepared(insert(tables.edges), ("child", "parent", "relation", "seq"))
+_edge_known = Prepared(
+    select(tables.edges.c.seq).where(
+        tables.edges.c.child == bindparam("child"),
+        tables.edges.c.parent == bindparam("parent"),
+        tables.edges.c.relation == bindparam("relation"),
+    )
+)
+_edges_renew = Prepared(
+    update(tables.edges)
+    .where(
+        tables.edges.c.child == bindparam("child"),
+        tables.edges.c.parent == bindparam("parent"),
+        tables.edges.c.relation == bindparam("relation"),
+    )
+    .values(seq=bindparam("now"))
+)
+_fold_match = Prepared(
+    select(tables.nodes.c.node_id)
     .where(
         tables.nodes.c.fold_key == bindparam("key"),
         tables.nodes.c.to_seq.is_(None),
     )
     .order_by(tables.nodes.c.version)
-    .limit(1)
 )
-_blocked = select(tables.blocked.c.seq).where(tables.blocked.c.hash == bindparam("hash"))
+_blocked = Prepared(select(tables.blocked.c.seq).where(tables.blocked.c.hash == bindparam("hash")))
 _image_known = select(tables.images.c.image_id).where(
     tables.images.c.image_id == bindparam("image_id")
 )
@@ -93,9 +115,9 @@ def store_lesson(
     _refuse_blocked(commit.connection, draft)
     _check_images(commit.connection, draft.evidence)
     key = fold_key(draft, namespace)
-    same = commit.connection.execute(_fold_match, {"key": key}).one_or_none()
+    same = _fold_match.first(commit.connection, {"key": key})
     if same is not None:
-        return _fold(commit, same, draft, origin)
+        return _fold(commit, rows.live_row(commit.connection, same[0]), draft, origin)
     return _insert(commit, draft, vectors, origin=origin, namespace=namespace, ids=ids)
 
 
@@ -175,11 +197,14 @@ def _support(draft: LessonDraft, origin: Origin) -> Support:
     )
 
 
-def _evidence_of(draft: LessonDraft, origin: Origin) -> tuple[Evidence, ...]:
+def _evidence_of(
+    draft: LessonDraft, origin: Origin, question: str = ""
+) -> tuple[Evidence, ...]:
     return tuple(
         item.model_copy(
             update={
                 "contributor": origin.contributor,
+                "question_key": question,
                 "run_id": item.run_id or (item.turn.run_id if item.turn else origin.run_id),
             }
         )
@@ -188,32 +213,72 @@ def _evidence_of(draft: LessonDraft, origin: Origin) -> tuple[Evidence, ...]:
 
 
 def _fold(commit: Commit, row: object, draft: LessonDraft, origin: Origin) -> Receipt:
+    """Add a copy to the lesson that says the same: its support, and what it knows besides.
+
+    Evidence and cautions are taken up only from a copy of at least the lesson's authority, so that
+    nobody speaks in the name of a higher one (ours).
+    """
     node = rows.to_node(row)
     assert node.lesson is not None
     support = _support(draft, origin)
-    if any(_same_support(old, support) for old in node.lesson.supports):
+    authority = lowest([origin.authority, *_authorities(commit.connection, draft.parents)])
+    known = any(_same_support(old, support) for old in node.lesson.supports)
+    if known or len(node.lesson.supports) >= MAX_SUPPORTS:
         return Receipt(
             status="duplicate", id=node.node_id, seq=commit.seq - 1, searchable="lexical"
         )
-    evidence = [*node.lesson.evidence]
-    for item in _evidence_of(draft, origin):
-        known = any((e.image_id, e.region) == (item.image_id, item.region) for e in evidence)
-        if not known and len(evidence) < MAX_EVIDENCE:
-            evidence.append(item)
-    supports = (*node.lesson.supports, support)[:MAX_SUPPORTS]
+    trusted = AUTHORITIES.index(authority) >= AUTHORITIES.index(node.lesson.authority)
+    evidence = _new_evidence(node.lesson, draft, origin, support) if trusted else ()
+    cautions = _new_cautions(node.lesson, draft) if trusted else ()
     lesson = node.lesson.model_copy(
         update={
-            "supports": supports,
-            "evidence": tuple(evidence),
+            "supports": (
+                *node.lesson.supports,
+                support.model_copy(update={"cautions": cautions}),
+            ),
+            "evidence": (*node.lesson.evidence, *evidence),
+            "cautions": (*node.lesson.cautions, *cautions),
             "folded": node.lesson.folded + 1,
         }
     )
     merged = node.model_copy(update={"lesson": lesson})
     rows.put(commit, merged, contributor=node.lesson.contributor, previous=row)
-    if support.run_id:
-        add_edges(commit, node.node_id, [support.run_id], "support")
-    add_edges(commit, node.node_id, _images(draft.evidence), "image")
+    _add_fold_edges(commit, node.node_id, draft, support, told=bool(evidence or cautions))
+    add_edges(commit, node.node_id, _images(evidence), "image")
     return Receipt(status="folded", id=node.node_id, seq=commit.seq, searchable="lexical")
+
+
+def _new_evidence(
+    lesson: Lesson, draft: LessonDraft, origin: Origin, support: Support
+) -> tuple[Evidence, ...]:
+    known = {(item.image_id, item.region.box) for item in lesson.evidence}
+    found = _evidence_of(draft, origin, support.question_key)
+    new = [item for item in found if (item.image_id, item.region.box) not in known]
+    return tuple(new[: MAX_EVIDENCE - len(lesson.evidence)])
+
+
+def _new_cautions(lesson: Lesson, draft: LessonDraft) -> tuple[str, ...]:
+    new = [text for text in dict.fromkeys(draft.cautions) if text not in lesson.cautions]
+    return tuple(new[: max(0, MAX_CAUTIONS - len(lesson.cautions))])
+
+
+def fold_id(node_id: str, support: Support) -> str:
+    """Return the name of a folded copy among the derivation edges."""
+    parts = (node_id, support.contributor, support.question_key)
+    return f"{FOLD}{sha256(chr(31).join(parts).encode('utf-8'))[:32]}"
+
+
+def _add_fold_edges(
+    commit: Commit, node_id: str, draft: LessonDraft, support: Support, *, told: bool
+) -> None:
+    """Record a folded copy: where it came from, who gave it, and what it was added to."""
+    fold = fold_id(node_id, support)
+    runs = {support.run_id} if support.run_id else set()
+    add_edges(commit, fold, sorted({*draft.parents, *draft.run_ids, *runs}), "derived")
+    add_edges(commit, fold, [support.contributor], "by")
+    add_edges(commit, node_id, [fold], "support")
+    if told:
+        add_edges(commit, node_id, [fold], "told")
 
 
 def _images(evidence: Sequence[Evidence]) -> list[str]:
@@ -226,7 +291,7 @@ def _same_support(first: Support, second: Support) -> bool:
 
 def _refuse_blocked(connection: Connection, draft: LessonDraft) -> None:
     for text in (draft.guidance, *(statement.text for statement in draft.statements)):
-        if connection.execute(_blocked, {"hash": text_key(text)}).first() is not None:
+        if _blocked.first(connection, {"hash": text_key(text)}) is not None:
             raise AccessError(
                 "this text was revoked", code="text_blocked", hint="it cannot be offered again"
             )
@@ -250,31 +315,43 @@ def _check_images(connection: Connection, evidence: Sequence[Evidence]) -> None:
 
 
 def add_edges(commit: Commit, child: str, parents: Sequence[str], relation: str) -> None:
-    """Record where a node's text came from, each edge once."""
+    """Record where a node's text came from; each edge once, with the last commit that made it.
+
+    Relations: "derived" the child's text came from the parent (a node, a run); "image" the child
+    shows the parent; and for a folded copy, a vertex of its own: "by" its contributor, "support" the
+    lesson it was added to, "told" the same where it added text or evidence.
+    """
     for parent in parents:
-        known = commit.connection.execute(
-            _edge_known, {"c": child, "p": parent, "r": relation}
-        ).first()
+        edge = {"child": child, "parent": parent, "relation": relation}
+        known = _edge_known.first(commit.connection, edge)
         if known is None:
-            commit.connection.execute(
-                _edges_insert,
-                {"child": child, "parent": parent, "relation": relation, "seq": commit.seq},
-            )
+            _edges_insert.run(commit.connection, {**edge, "seq": commit.seq})
+        elif known[0] != commit.seq:
+            commit.discount("edge", child, parent, relation, known[0])
+            _edges_renew.run(commit.connection, {**edge, "now": commit.seq})
+        else:
+            continue
+        commit.count("edge", child, parent, relation, commit.seq)
+
+
+def drop_edges(commit: Commit, condition: ColumnElement[bool]) -> list[str]:
+    """Delete edges; return the parents they named, sorted."""
+    edges = tables.edges
+    found = commit.connection.execute(select(edges).where(condition)).all()
+    for row in found:
+        commit.discount("edge", row.child, row.parent, row.relation, row.seq)
+    commit.connection.execute(delete(edges).where(condition))
+    return sorted({row.parent for row in found})
 
 
 def put_vectors(connection: Connection, node: Node, vectors: NodeVectors) -> None:
     """Store the vectors of a node's index text, once per text."""
     text_hash = sha256(node.index.text.encode("utf-8"))
-    known = connection.execute(
-        select(tables.vectors.c.node_id).where(
-            tables.vectors.c.node_id == node.node_id, tables.vectors.c.text_hash == text_hash
-        )
-    ).first()
-    if known is not None:
+    if _vectors_known.first(connection, {"node": node.node_id, "text": text_hash}) is not None:
         return
     blobs = [vector.tobytes() for vector in (vectors.index, vectors.scope, vectors.anchor)]
-    connection.execute(
-        _vectors_insert,
+    _vectors_insert.run(
+        connection,
         {
             "node_id": node.node_id,
             "text_hash": text_hash,

@@ -18,6 +18,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
@@ -25,8 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epimem.bank.catalog import Catalog, Delta, Mask
 from epimem.bank.general_questions import COUNT, general_questions
-from epimem.bank.index import Catalog, Delta, Mask
 
 K1 = 1.2
 B = 0.75
@@ -168,6 +169,25 @@ class _Postings:
         )
 
 
+@dataclass(frozen=True)
+class _Share:
+    """What a term adds to the scores of slots, and the most that it could add to any."""
+
+    slots: NDArray[np.int32]
+    scores: NDArray[np.float64]
+    most: float
+
+
+@dataclass(frozen=True)
+class _View:
+    """The rows that one search may see, their mean length, and the shares worked out so far."""
+
+    allowed: Mask
+    rows: int
+    mean: float
+    shares: dict[int, _Share] = field(default_factory=dict)
+
+
 def _document(slot: int, counts: Counter[str]) -> _Flat:
     terms = np.array([_term(token) for token in counts], dtype=np.uint64)
     often = np.minimum(np.array(list(counts.values()), dtype=np.int64), 65535)
@@ -249,36 +269,43 @@ class LexicalIndex:
         where a term that no allowed row holds counts with the idf of document frequency 0. N and n
         count the allowed rows and the general questions; the mean length is that of allowed rows.
         """
+        return self._scores(question, self._view(allowed))
+
+    def _view(self, allowed: Mask) -> _View:
+        rows = int(np.count_nonzero(allowed))
+        mean = float(self._lengths[allowed].mean()) if rows else 0.0
+        return _View(allowed, rows, max(mean, 1.0))
+
+    def _scores(self, question: str, view: _View) -> NDArray[np.float64]:
         totals = np.zeros(self._catalog.size, dtype=np.float64)
-        count = int(np.count_nonzero(allowed))
         terms = question_terms(question)
-        if not count or not len(terms):
+        if not view.rows or not len(terms):
             return totals
-        mean = max(float(self._lengths[allowed].mean()), 1.0)
-        background = background_frequencies()
         maximum = 0.0
         for term in terms:
-            slots, counts = self._find(term, allowed)
-            holding = len(slots) + background.get(int(term), 0)
-            idf = math.log1p((count + COUNT - holding + 0.5) / (holding + 0.5))
-            maximum += idf * (K1 + 1)
-            weight = K1 * (1 - B + B * self._lengths[slots] / mean)
-            totals[slots] += idf * counts * (K1 + 1) / (counts + weight)
+            share = view.shares.get(int(term))
+            if share is None:
+                share = view.shares[int(term)] = self._share(term, view)
+            maximum += share.most
+            totals[share.slots] += share.scores
         return np.minimum(totals / maximum, 1.0)
 
-    def _find(
-        self, term: np.uint64, allowed: Mask
-    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """Return the allowed slots that hold a term, and how often each does."""
+    def _share(self, term: np.uint64, view: _View) -> _Share:
+        """Return what one term adds to the score of each allowed slot that holds it."""
         parts = [postings.find(term) for postings in self._postings()]
         slots = np.concatenate([part[0] for part in parts])
         counts = np.concatenate([part[1] for part in parts]).astype(np.float64)
-        keep = allowed[slots]
-        return slots[keep], counts[keep]
+        keep = view.allowed[slots]
+        slots, counts = slots[keep], counts[keep]
+        holding = len(slots) + background_frequencies().get(int(term), 0)
+        idf = math.log1p((view.rows + COUNT - holding + 0.5) / (holding + 0.5))
+        weight = K1 * (1 - B + B * self._lengths[slots] / view.mean)
+        return _Share(slots, idf * counts * (K1 + 1) / (counts + weight), idf * (K1 + 1))
 
     def best(self, questions: Sequence[str], allowed: Mask) -> NDArray[np.float64]:
         """Return the best score of each question over the allowed slots; 0 where none matches."""
-        tops = [self.scores(question, allowed).max(initial=0.0) for question in questions]
+        view = self._view(allowed)
+        tops = [self._scores(question, view).max(initial=0.0) for question in questions]
         return np.array(tops, dtype=np.float64)
 
     def arrays(self) -> dict[str, NDArray[Any]]:

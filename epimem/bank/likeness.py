@@ -88,10 +88,9 @@ def _means(
     has_scope: NDArray[np.bool_],
     has_anchor: NDArray[np.bool_],
 ) -> NDArray[np.floating]:
-    fields = has_scope.astype(np.int64) + has_anchor
-    means: NDArray[np.floating] = (by_scope * has_scope + by_anchor * has_anchor) / np.maximum(
-        fields, 1
-    )
+    """Return the mean over the fields in common; the cosine of one that is not is zero already."""
+    fields = np.maximum(has_scope.astype(np.int64) + has_anchor, 1)
+    means: NDArray[np.floating] = (by_scope + by_anchor) / fields
     return means
 
 

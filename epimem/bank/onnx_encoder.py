@@ -112,6 +112,10 @@ class OnnxEncoder:
         check_texts(texts)
         return self._recent.fill(texts, self.dimension, self._encode)
 
+    def stretches(self, text: str) -> int:
+        """Return into how many stretches of the model's limit a text is cut."""
+        return len(self._chunks(0, text))
+
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         chunks = [chunk for place, text in enumerate(texts) for chunk in self._chunks(place, text)]
         lengths: dict[int, list[int]] = {}

@@ -7,7 +7,7 @@ fusion (Cormack, Clarke and Büttcher 2009, k = 60; its use here is ours).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +16,11 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from epimem.bank.catalog import KINDS, Catalog, IndexRow, Mask, Scope
 from epimem.bank.derived import DerivedFile, read_derived, write_derived
 from epimem.bank.floor import Floor, fit_floor, read_floors, write_floors
 from epimem.bank.general_questions import general_vectors
-from epimem.bank.index import KINDS, Catalog, DenseIndex, IndexRow, Mask, Scope
+from epimem.bank.index import DenseIndex
 from epimem.bank.lexical import LexicalIndex
 from epimem.errors import RecordError, StorageError
 from epimem.protocols import Encoder, Vector
@@ -155,7 +156,7 @@ class Recall:
         namespace: str,
         reader: str | None = None,
         minimum_authority: Authority = "none",
-        kinds: Collection[Kind] = KINDS,
+        kinds: Sequence[Kind] = KINDS,
         k: int = 20,
         mode: str = "fused",
     ) -> RecallResult:

@@ -1,52 +1,62 @@
-"""Revocation: hide an item, a run or a contributor with everything derived from it, then purge.
+"""Revocation: remove an item, a run or a contributor with everything derived from it.
 
-Two steps. `hide` is one commit: from it on nothing of the closure is read, and hashes of the texts are
-remembered so that they cannot come back. `purge` then removes text, vectors, crops' sources, old
-versions and log pages; a crash in between is made good when the bank is next opened for writing.
-The journal keeps ids and hashes only.
+Two steps. `remove` is one commit: from it on nothing of the closure is read at any sequence number, and
+hashes of the texts are remembered so that they cannot come back. What still holds old bytes (blobs,
+free pages, the log, what lies beside the bank) is purged then; a crash in between is made good when
+the bank is next opened for writing. The journal keeps ids and hashes only.
+
+The closure follows the derivation edges, transitively. A copy that was folded into another's lesson
+is taken out of it again, and what was written from that lesson after the copy had added text or
+evidence to it is derived from the copy too.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
-from epimem.bank import intake, reading, rows, run_queue, tables
+from epimem.bank import intake, reading, rows, tables, usage
 from epimem.bank.journal import Commit
 from epimem.errors import NotFoundError
-from epimem.operations.base import Context
-from epimem.operations.repair import remove
+from epimem.operations import repair
+from epimem.operations.base import Context, authority_of
+from epimem.operations.rules import Standing, cleared, relevel
 from epimem.schema.ids import sha256
-from epimem.schema.lesson import IndexText, Lesson, text_key
+from epimem.schema.lesson import IndexText, text_key
 from epimem.schema.proposal import Rejection
 from epimem.schema.tree import Node, Tree
 
 Target = Literal["item", "run", "contributor"]
-# How far a revocation has come.
-HIDDEN, ROWS_PURGED, DONE = 0, 1, 2
+# How far a revocation has come: old bytes may still lie in files, or not.
+HIDDEN, DONE = 0, 1
+
+edges, nodes = tables.edges, tables.nodes
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What a revocation reaches: nodes and runs by id, and whose additions are taken out elsewhere."""
+    """What a revocation reaches.
+
+    Attributes:
+        node_ids: lessons, which go, and inner nodes, which lose their text.
+        run_ids: runs, which go.
+        contributor: whose signals and unused images go too; None unless one is revoked.
+        folds: folded copies, by `intake.fold_id`, which are taken out of the lessons that hold them.
+        touched: those lessons; they stay.
+    """
 
     node_ids: frozenset[str]
     run_ids: frozenset[str]
     contributor: str | None = None
+    folds: frozenset[str] = frozenset()
+    touched: frozenset[str] = frozenset()
 
 
-@dataclass
-class Purged:
-    """What a purge removed."""
-
-    nodes: int = 0
-    runs: int = 0
-    images: int = 0
-    texts: list[str] = field(default_factory=list)
+# -- the closure -------------------------------------------------------------------------------------
 
 
 def closure(connection: Connection, target: Target, name: str) -> Scope:
@@ -55,328 +65,279 @@ def closure(connection: Connection, target: Target, name: str) -> Scope:
     Raises:
         NotFoundError: the bank holds nothing of that name.
     """
-    nodes, runs = tables.nodes, tables.runs
-    if target == "item":
-        found = connection.execute(select(nodes.c.node_id).where(nodes.c.node_id == name)).first()
-        seeds = {name} if found else set()
-        run_seeds: set[str] = set()
-    elif target == "run":
-        found = connection.execute(select(runs.c.run_id).where(runs.c.run_id == name)).first()
-        seeds, run_seeds = set(), {name} if found else set()
-    else:
-        query = select(nodes.c.node_id).where(nodes.c.contributor == name).distinct()
-        seeds = set(connection.execute(query).scalars())
-        query = select(runs.c.run_id).where(runs.c.contributor == name)
-        run_seeds = set(connection.execute(query).scalars())
-    if not seeds and not run_seeds and not _contributed(connection, target, name):
+    items, run_ids, folds = _seeds(connection, target, name)
+    if not items | run_ids | folds and not _contributed(connection, target, name):
         raise NotFoundError(f"no such {target}", field=target, got=name)
-    reached = _descendants(connection, seeds | run_seeds)
+    reached = _descendants(connection, items | run_ids | folds)
+    folds = _children(connection, reached, "by", of_child=True)
     return Scope(
-        node_ids=frozenset(reached - run_seeds),
-        run_ids=frozenset(run_seeds),
+        node_ids=frozenset(reached - run_ids - folds),
+        run_ids=frozenset(run_ids),
         contributor=name if target == "contributor" else None,
+        folds=frozenset(folds),
+        touched=frozenset(_children(connection, folds, "support") - reached),
     )
+
+
+def _seeds(
+    connection: Connection, target: Target, name: str
+) -> tuple[set[str], set[str], set[str]]:
+    """Return the items, runs and folded copies that a target names."""
+    runs = tables.runs
+    if target == "item":
+        # An inner node that maintenance dropped still has its history.
+        query = select(nodes.c.node_id).where(
+            nodes.c.node_id == name, nodes.c.body != rows.TOMBSTONE
+        )
+        return set(connection.execute(query).scalars()), set(), set()
+    if target == "run":
+        query = select(runs.c.run_id).where(runs.c.run_id == name)
+        return set(), set(connection.execute(query).scalars()), set()
+    query = select(nodes.c.node_id).where(
+        nodes.c.contributor == name, nodes.c.to_seq.is_(None), nodes.c.kind == "lesson"
+    )
+    items = set(connection.execute(query).scalars())
+    query = select(runs.c.run_id).where(runs.c.contributor == name)
+    return items, set(connection.execute(query).scalars()), _children(connection, {name}, "by")
 
 
 def _contributed(connection: Connection, target: Target, name: str) -> bool:
-    """Return whether a contributor is known by its folded additions alone."""
+    """Return whether a contributor ever wrote here, signals and images among it."""
     if target != "contributor":
         return False
     journal = tables.journal
-    return (
-        connection.execute(
-            select(journal.c.seq).where(journal.c.contributor == name).limit(1)
-        ).first()
-        is not None
-    )
+    query = select(journal.c.seq).where(journal.c.contributor == name).limit(1)
+    return connection.execute(query).first() is not None
+
+
+def _children(
+    connection: Connection, vertices: Iterable[str], relation: str, *, of_child: bool = False
+) -> set[str]:
+    """Return the children over edges of a relation whose parent, or child, is among the vertices."""
+    found: set[str] = set()
+    end = edges.c.child if of_child else edges.c.parent
+    for part in reading.chunks(sorted(vertices)):
+        query = select(edges.c.child).where(end.in_(part), edges.c.relation == relation)
+        found |= set(connection.execute(query).scalars())
+    return found
 
 
 def _descendants(connection: Connection, seeds: set[str]) -> set[str]:
-    reached, frontier = set(seeds), sorted(seeds)
+    reached, frontier = set(seeds), set(seeds)
     while frontier:
-        following: set[str] = set()
-        for part in reading.chunks(frontier):
-            query = select(tables.edges.c.child).where(
-                tables.edges.c.parent.in_(part), tables.edges.c.relation == "derived"
-            )
-            following |= set(connection.execute(query).scalars())
-        frontier = sorted(following - reached)
-        reached |= following
+        following = _children(connection, frontier, "derived")
+        following |= _told_after(connection, frontier)
+        frontier = following - reached
+        reached |= frontier
     return reached
 
 
-def hide(commit: Commit, scope: Scope, context: Context) -> None:
-    """Hide the closure in one commit: lessons leave, categories lose their text, supports their share."""
+def _told_after(connection: Connection, vertices: Iterable[str]) -> set[str]:
+    """Return what was written from a lesson after a copy among the vertices had added to it."""
+    told, written = edges.alias("told"), edges.alias("written")
+    found: set[str] = set()
+    for part in reading.chunks(sorted(vertices)):
+        query = select(written.c.child).where(
+            told.c.parent.in_(part),
+            told.c.relation == "told",
+            written.c.parent == told.c.child,
+            written.c.relation == "derived",
+            written.c.seq > told.c.seq,
+        )
+        found |= set(connection.execute(query).scalars())
+    return found
+
+
+# -- the commit --------------------------------------------------------------------------------------
+
+
+def remove(commit: Commit, scope: Scope, context: Context) -> None:
+    """Take the closure out of the trees, the inbox and the history, in one commit.
+
+    Lessons leave, inner nodes lose the text that came from what is revoked, lessons that stay lose
+    what was folded into them, and levels follow.
+    """
     connection = commit.connection
     commit.touches_tree = True
+    commit.note("revoke", [len(scope.node_ids), len(scope.run_ids)])
     _block(commit, scope)
     for namespace in reading.namespaces(connection):
         tree = reading.tree(connection, namespace)
         if tree is not None:
-            _hide_in_tree(commit, tree, scope, context)
-    for node_id in sorted(scope.node_ids):
-        row = rows.live_row(connection, node_id)
-        if row is not None and row.kind == "lesson":
-            rows.drop(commit, node_id)
-    _strip_live(commit, scope)
-    for run_id in sorted(scope.run_ids):
-        _revoke_run(commit, run_id)
+            _remove_from_tree(commit, tree, scope, context)
+    _remove_from_inbox(commit, scope)
+    _purge_rejections(connection, scope)
+    _purge_history(commit, scope)
+    _purge_feedback(commit, scope)
+    _purge_images(commit, scope)
+    _purge_runs(commit, scope)
     connection.execute(
         insert(tables.revocations),
         {
             "seq": commit.seq,
             "target": scope.contributor or "",
-            "items": json.dumps([sorted(scope.node_ids), sorted(scope.run_ids), []]),
+            "items": json.dumps(
+                [sorted(scope.node_ids), sorted(scope.run_ids), sorted(scope.touched)]
+            ),
             "purged": HIDDEN,
         },
     )
-    commit.note("revoke", [len(scope.node_ids), len(scope.run_ids)])
-
-
-def _hide_in_tree(commit: Commit, tree: Tree, scope: Scope, context: Context) -> None:
-    gone = [node.node_id for node in tree.lessons() if node.node_id in scope.node_ids]
-    after = tree
-    if gone:
-        result = remove(tree, gone, context)
-        assert not isinstance(result, Rejection), result.detail
-        after = result.tree
-    for node in list(after.walk()):
-        if node.kind != "lesson" and node.node_id in scope.node_ids:
-            after = after.put(_rewritten(after, node, scope))
-    before = dict(tree.nodes.items())
-    for node_id, node in sorted(after.nodes.items()):
-        if before.get(node_id) is not node:
-            row = rows.live_row(commit.connection, node_id)
-            contributor = row.contributor if row is not None else ""
-            rows.put(commit, node, contributor=contributor, previous=row)
-            if node.kind != "lesson" and node_id in scope.node_ids:
-                _renew_edges(commit, after, node)
-    for node_id in sorted(before.keys() - set(after.nodes)):
-        if before[node_id].kind != "lesson":
-            rows.drop(commit, node_id)
-
-
-def _rewritten(tree: Tree, node: Node, scope: Scope) -> Node:
-    """Return a category without any text that came from what is revoked."""
-    source = next(
-        (lesson for lesson in tree.lessons(node.node_id) if lesson.node_id not in scope.node_ids),
-        None,
-    )
-    index = source.index if source is not None else IndexText()
-    return node.model_copy(
-        update={
-            "kind": "category",
-            "title": index.scope[:120] if source is not None else "",
-            "index": index,
-            "guidance": "",
-            "applies_when": "",
-            "cautions": (),
-            "supported_by": (),
-            "conflicts": (),
-        }
-    )
-
-
-def _renew_edges(commit: Commit, tree: Tree, node: Node) -> None:
-    edges = tables.edges
-    commit.connection.execute(
-        delete(edges).where(edges.c.child == node.node_id, edges.c.relation == "derived")
-    )
-    parents = sorted(tree.children_of(node.node_id))
-    intake.add_edges(commit, node.node_id, parents, "derived")
-
-
-def _strip_live(commit: Commit, scope: Scope) -> None:
-    """Take the supports and evidence of revoked runs or contributors out of others' lessons."""
-    for node_id in _supported(commit.connection, scope):
-        row = rows.live_row(commit.connection, node_id)
-        if row is None or row.kind != "lesson":
-            continue
-        node = rows.to_node(row)
-        stripped = strip(node, scope)
-        if stripped != node:
-            rows.put(commit, stripped, contributor=row.contributor, previous=row)
-
-
-def _supported(connection: Connection, scope: Scope) -> list[str]:
-    """Return lessons outside the closure that something of it was folded into."""
-    found: set[str] = set()
-    for part in reading.chunks(sorted(scope.run_ids)):
-        query = select(tables.edges.c.child).where(
-            tables.edges.c.parent.in_(part), tables.edges.c.relation == "support"
-        )
-        found |= set(connection.execute(query).scalars())
-    if scope.contributor is not None:
-        nodes = tables.nodes
-        query = select(nodes.c.node_id).where(
-            nodes.c.kind == "lesson", nodes.c.body.contains(json.dumps(scope.contributor))
-        )
-        found |= set(connection.execute(query).scalars())
-    return sorted(found - scope.node_ids)
-
-
-def strip(node: Node, scope: Scope) -> Node:
-    """Return a lesson without what revoked runs or contributors added to it."""
-    lesson = node.lesson
-    if lesson is None:
-        return node
-
-    def stays(contributor: str, run_id: str | None) -> bool:
-        return run_id not in scope.run_ids and (
-            scope.contributor is None or contributor != scope.contributor
-        )
-
-    changed = lesson.model_copy(
-        update={
-            "supports": tuple(s for s in lesson.supports if stays(s.contributor, s.run_id)),
-            "evidence": tuple(e for e in lesson.evidence if stays(e.contributor, e.run_id)),
-        }
-    )
-    return node if changed == lesson else node.model_copy(update={"lesson": changed})
-
-
-def _revoke_run(commit: Commit, run_id: str) -> None:
-    runs = tables.runs
-    row = commit.connection.execute(select(runs).where(runs.c.run_id == run_id)).one_or_none()
-    if row is None:
-        return
-    values = {**row._mapping, "state": "rejected", "reason": "revoked"}
-    values["checksum"] = run_queue.checksum(_Columns(values))
-    commit.connection.execute(update(runs).where(runs.c.run_id == run_id).values(**values))
-
-
-class _Columns:
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.__dict__.update(values)
 
 
 def _block(commit: Commit, scope: Scope) -> None:
+    """Remember the hashes of the lessons' texts and of the runs' contents."""
     connection = commit.connection
-    keys: set[str] = set()
-    for text in texts_of(connection, scope):
-        keys.add(text_key(text))
+    keys = {text_key(text) for text in _texts(connection, scope)}
     for part in reading.chunks(sorted(scope.run_ids)):
         query = select(tables.runs.c.content_hash).where(tables.runs.c.run_id.in_(part))
         keys |= set(connection.execute(query).scalars())
     for key in sorted(keys):
-        known = connection.execute(
-            select(tables.blocked.c.seq).where(tables.blocked.c.hash == key)
-        ).first()
-        if known is None:
+        known = select(tables.blocked.c.seq).where(tables.blocked.c.hash == key)
+        if connection.execute(known).first() is None:
             connection.execute(insert(tables.blocked), {"hash": key, "seq": commit.seq})
+            commit.count("blocked", key)
 
 
-def texts_of(connection: Connection, scope: Scope) -> list[str]:
-    """Return the guidance and statements of the lessons in the closure, all versions."""
+def _texts(connection: Connection, scope: Scope) -> set[str]:
+    """Return the guidance and statements of the lessons in the closure."""
     found: set[str] = set()
-    nodes = tables.nodes
     for part in reading.chunks(sorted(scope.node_ids)):
         query = select(nodes).where(
-            nodes.c.node_id.in_(part), nodes.c.kind == "lesson", nodes.c.body != rows.TOMBSTONE
+            nodes.c.node_id.in_(part), nodes.c.kind == "lesson", nodes.c.to_seq.is_(None)
         )
         for row in connection.execute(query):
             lesson = rows.to_node(row).lesson
             if lesson is not None:
-                found |= set(_lesson_texts(lesson))
-    return sorted(found)
-
-
-def _lesson_texts(lesson: Lesson) -> Iterable[str]:
-    yield lesson.guidance
-    for statement in lesson.statements:
-        yield statement.text
-
-
-@dataclass(frozen=True)
-class Pending:
-    """A revocation that is hidden but not wholly purged; `blobs` are left to be deleted."""
-
-    seq: int
-    scope: Scope
-    rows_purged: bool
-    blobs: tuple[str, ...]
-
-
-def pending(connection: Connection) -> list[Pending]:
-    """Return revocations that are not wholly purged, oldest first."""
-    table = tables.revocations
-    found = []
-    query = select(table).where(table.c.purged < DONE).order_by(table.c.seq)
-    for row in connection.execute(query):
-        node_ids, run_ids, blobs = json.loads(row.items)
-        scope = Scope(frozenset(node_ids), frozenset(run_ids), row.target or None)
-        found.append(Pending(int(row.seq), scope, row.purged >= ROWS_PURGED, tuple(blobs)))
+                found |= {lesson.guidance, *(statement.text for statement in lesson.statements)}
     return found
 
 
-def note_progress(connection: Connection, item: Pending, stage: int, blobs: Sequence[str]) -> None:
-    """Record how far a purge has come, so that a crash loses nothing of it."""
-    items = json.dumps([sorted(item.scope.node_ids), sorted(item.scope.run_ids), list(blobs)])
-    table = tables.revocations
-    connection.execute(
-        update(table).where(table.c.seq == item.seq).values(purged=stage, items=items)
+def _remove_from_tree(commit: Commit, tree: Tree, scope: Scope, context: Context) -> None:
+    gone = [node.node_id for node in tree.lessons() if node.node_id in scope.node_ids]
+    after, sources = tree, dict[str, tuple[str, ...]]()
+    if gone:
+        result = repair.remove(tree, gone, context)
+        assert not isinstance(result, Rejection), result.detail
+        after, sources = result.tree, dict(result.written_from)
+    for node in list(after.walk()):
+        if node.node_id in scope.touched:
+            after = after.put(strip(node, scope.folds))
+    for node in list(after.walk()):
+        if node.height > 0 and node.node_id in scope.node_ids:
+            after, sources[node.node_id] = without_text(after, node)
+        elif node.level > 0:
+            after = after.put(_releveled(commit.connection, after, node))
+    _write(commit, tree, after, scope, sources)
+
+
+def _write(
+    commit: Commit,
+    before: Tree,
+    after: Tree,
+    scope: Scope,
+    sources: Mapping[str, tuple[str, ...]],
+) -> None:
+    for node_id, node in sorted(after.nodes.items()):
+        if before.nodes.get(node_id) is node and node_id not in sources:
+            continue
+        row = rows.live_row(commit.connection, node_id)
+        contributor = row.contributor if row is not None else ""
+        rows.put(commit, node, contributor=contributor, previous=row)
+        if node.height > 0 and node_id in scope.node_ids:
+            intake.drop_edges(
+                commit, (edges.c.child == node_id) & (edges.c.relation == "derived")
+            )
+        intake.add_edges(commit, node_id, sources.get(node_id, ()), "derived")
+    for node_id in sorted(key for key in before.nodes if key not in after.nodes):
+        if before.node(node_id).kind != "lesson":
+            rows.drop(commit, node_id)
+
+
+def without_text(tree: Tree, node: Node) -> tuple[Tree, tuple[str, ...]]:
+    """Return the tree with an inner node named anew, after its first lesson, and that lesson's id."""
+    source = next(iter(tree.lessons(node.node_id)), None)
+    index = source.index if source is not None else IndexText()
+    renamed = cleared(node).model_copy(
+        update={
+            "title": index.scope,
+            "index": index,
+            "authority": authority_of((source,) if source is not None else ()),
+        }
     )
+    return tree.put(renamed), (source.node_id,) if source is not None else ()
 
 
-def unreferenced(connection: Connection, blobs: Sequence[str]) -> list[str]:
-    """Return the blobs among these that no run and no image names."""
-    free = []
-    for blob in blobs:
-        run = connection.execute(
-            select(tables.runs.c.run_id).where(tables.runs.c.blob == blob)
-        ).first()
-        image = connection.execute(
-            select(tables.images.c.image_id).where(tables.images.c.blob == blob)
-        ).first()
-        if run is None and image is None:
-            free.append(blob)
-    return free
+def _releveled(connection: Connection, tree: Tree, node: Node) -> Node:
+    """Return a summary or rule with the level that its lessons now give, never a higher one."""
+    lessons = tree.child_nodes(node.node_id)
+    family = next((n.lesson.family for n in lessons if n.lesson and n.lesson.family), "")
+    standing = usage.standing(connection, [(node.node_id, node.namespace, family)])
+    after = relevel(node, lessons, standing.get(node.node_id, Standing()))
+    return after if after.level < node.level else node
 
 
-def purge_rows(connection: Connection, scope: Scope) -> tuple[Purged, list[str]]:
-    """Remove the closure's text from all tables; return counts, and blobs that nothing needs now."""
-    result = Purged()
-    texts = texts_of(connection, scope)
-    _purge_nodes(connection, scope, result)
-    _purge_supported(connection, scope)
-    _purge_rejections(connection, scope, texts)
-    for part in reading.chunks(sorted(scope.node_ids)):
-        connection.execute(delete(tables.signals).where(tables.signals.c.node_id.in_(part)))
-    free = _purge_images(connection, scope, result)
-    free += _purge_runs(connection, scope, result)
-    return result, free
+def _remove_from_inbox(commit: Commit, scope: Scope) -> None:
+    """Drop the lessons of the closure, placed or waiting, and strip those that wait."""
+    for node_id in sorted(scope.node_ids):
+        row = rows.live_row(commit.connection, node_id)
+        if row is not None and row.kind == "lesson":
+            rows.drop(commit, node_id)
+    for node_id in sorted(scope.touched):
+        row = rows.live_row(commit.connection, node_id)
+        if row is not None and row.parent_id is None and row.from_seq != commit.seq:
+            stripped = strip(rows.to_node(row), scope.folds)
+            rows.put(commit, stripped, contributor=row.contributor, previous=row)
 
 
-def _purge_nodes(connection: Connection, scope: Scope, result: Purged) -> None:
-    nodes, vectors = tables.nodes, tables.vectors
-    for part in reading.chunks(sorted(scope.node_ids)):
-        kept = set()
-        for row in connection.execute(select(nodes).where(nodes.c.node_id.in_(part))):
-            if row.kind == "lesson":
-                _rewrite(connection, row, rows.TOMBSTONE, fold_key=None)
-                result.nodes += 1
+def strip(node: Node, folds: frozenset[str]) -> Node:
+    """Return a lesson without what these folded copies added to it; its own support stays."""
+    lesson = node.lesson
+    if lesson is None:
+        return node
+    gone = [s for s in lesson.supports[1:] if intake.fold_id(node.node_id, s) in folds]
+    if not gone:
+        return node
+    kept = tuple(support for support in lesson.supports if support not in gone)
+    names = {(support.contributor, support.question_key) for support in gone}
+    cautions = {text for support in gone for text in support.cautions}
+    changed = lesson.model_copy(
+        update={
+            "supports": kept,
+            "evidence": tuple(
+                item
+                for item in lesson.evidence
+                if (item.contributor, item.question_key) not in names
+            ),
+            "cautions": tuple(text for text in lesson.cautions if text not in cautions),
+            "folded": lesson.folded - len(gone),
+        }
+    )
+    return node.model_copy(update={"lesson": changed})
+
+
+# -- what the commit takes out of the tables ---------------------------------------------------------
+
+
+def _purge_history(commit: Commit, scope: Scope) -> None:
+    """Take the text out of all versions: none of the closure's, and none that was folded in."""
+    connection = commit.connection
+    for part in reading.chunks(sorted(scope.node_ids | scope.touched)):
+        query = select(nodes).where(nodes.c.node_id.in_(part), nodes.c.body != rows.TOMBSTONE)
+        for row in connection.execute(query).all():
+            if row.node_id in scope.touched:
+                node = rows.to_node(row)
+                stripped = strip(node, scope.folds)
+                if stripped != node:
+                    rows.rewrite(commit, row, stripped)
+            elif row.kind == "lesson":
+                rows.rewrite(commit, row, None)
             elif row.to_seq is not None:
-                _rewrite(connection, row, _scrubbed(rows.to_node(row)).canonical().decode())
-            else:
-                kept.add(_vector_key(rows.to_node(row)))
-        for vector in connection.execute(
-            select(vectors.c.node_id, vectors.c.text_hash).where(vectors.c.node_id.in_(part))
-        ):
-            if (vector.node_id, vector.text_hash) not in kept:
-                connection.execute(
-                    delete(vectors).where(
-                        vectors.c.node_id == vector.node_id,
-                        vectors.c.text_hash == vector.text_hash,
-                    )
-                )
+                rows.rewrite(commit, row, _blank(rows.to_node(row)))
+    _purge_vectors(connection, scope)
 
 
-def _vector_key(node: Node) -> tuple[str, str]:
-    return node.node_id, sha256(node.index.text.encode("utf-8"))
-
-
-def _scrubbed(node: Node) -> Node:
-    """Return an old version of a category with its place and none of its text."""
+def _blank(node: Node) -> Node:
+    """Return an old version of an inner node with its place and none of its text."""
     return Node(
         node_id=node.node_id,
         namespace=node.namespace,
@@ -385,73 +346,151 @@ def _scrubbed(node: Node) -> Node:
         parent_id=node.parent_id,
         form=node.form,
         audience=node.audience,
-        authority=node.authority,
     )
 
 
-def _rewrite(connection: Connection, row: Any, body: str, **changes: Any) -> None:
-    values = {**row._mapping, "body": body, **changes}
-    if body != rows.TOMBSTONE and row.kind != "lesson":
-        values["kind"] = "category"
-    values["checksum"] = rows.checksum(_Columns(values))
-    connection.execute(
-        update(tables.nodes).where(tables.nodes.c.version == row.version).values(**values)
-    )
+def _purge_vectors(connection: Connection, scope: Scope) -> None:
+    table = tables.vectors
+    for part in reading.chunks(sorted(scope.node_ids)):
+        live = reading.live_nodes(connection, part)
+        kept = {key: sha256(node.index.text.encode("utf-8")) for key, node in live.items()}
+        query = select(table.c.node_id, table.c.text_hash).where(table.c.node_id.in_(part))
+        for node_id, text_hash in connection.execute(query).all():
+            if kept.get(node_id) != text_hash:
+                connection.execute(
+                    delete(table).where(table.c.node_id == node_id, table.c.text_hash == text_hash)
+                )
 
 
-def _purge_supported(connection: Connection, scope: Scope) -> None:
-    nodes = tables.nodes
-    for part in reading.chunks(_supported(connection, scope)):
-        query = select(nodes).where(nodes.c.node_id.in_(part), nodes.c.body != rows.TOMBSTONE)
-        for row in connection.execute(query).all():
-            node = rows.to_node(row)
-            stripped = strip(node, scope)
-            if stripped != node:
-                _rewrite(connection, row, stripped.canonical().decode("utf-8"))
+def _purge_rejections(connection: Connection, scope: Scope) -> None:
+    """Empty the refused proposals that a model may have written with something of the closure in view.
 
-
-def _purge_rejections(connection: Connection, scope: Scope, texts: Sequence[str]) -> None:
-    """Delete refused proposals that name a purged item or quote its text."""
-    table = tables.rejections
-    needles = [json.dumps(text, ensure_ascii=False)[1:-1] for text in texts]
-    for row in connection.execute(select(table.c.id, table.c.body)).all():
-        named = any(node_id in row.body for node_id in scope.node_ids)
-        if named or any(needle in row.body for needle in needles):
-            connection.execute(delete(table).where(table.c.id == row.id))
-
-
-def _purge_images(connection: Connection, scope: Scope, result: Purged) -> list[str]:
-    edges, images = tables.edges, tables.images
-    revoked = sorted(scope.node_ids | scope.run_ids)
-    shown: set[str] = set()
-    for part in reading.chunks(revoked):
-        query = select(edges.c.parent).where(edges.c.child.in_(part), edges.c.relation == "image")
-        shown |= set(connection.execute(query).scalars())
-        connection.execute(
-            delete(edges).where(edges.c.child.in_(part), edges.c.relation == "image")
+    A reply can quote anything that was shown, in part or reworded, so no search for a text finds all
+    of it. Emptied are those of the closure's namespaces from its first item on; operation and reason
+    stay.
+    """
+    steps, table = tables.steps, tables.rejections
+    for namespace, first in _first_seen(connection, scope).items():
+        query = (
+            select(table.c.id, table.c.op, table.c.reason)
+            .join(steps, steps.c.step == table.c.step)
+            .where(steps.c.namespace == namespace, table.c.seq > first)
         )
+        for row in connection.execute(query).all():
+            bare = Rejection(op=row.op, reason=row.reason)
+            body = bare.canonical().decode("utf-8")
+            connection.execute(update(table).where(table.c.id == row.id).values(body=body))
+
+
+def _first_seen(connection: Connection, scope: Scope) -> dict[str, int]:
+    """Return, by namespace, the first commit that held something of the closure."""
+    first: dict[str, int] = {}
+    for part in reading.chunks(sorted(scope.node_ids | scope.touched)):
+        query = (
+            select(nodes.c.namespace, func.min(nodes.c.from_seq))
+            .where(nodes.c.node_id.in_(part))
+            .group_by(nodes.c.namespace)
+        )
+        for namespace, seq in connection.execute(query):
+            first[namespace] = min(int(seq), first.get(namespace, int(seq)))
+    return first
+
+
+def _purge_feedback(commit: Commit, scope: Scope) -> None:
+    """Delete signals and uses of what is revoked, and all that a revoked contributor judged."""
+    signals, verdicts = tables.signals, tables.verdicts
+    for part in reading.chunks(sorted(scope.node_ids)):
+        usage.drop_signals(commit, signals.c.node_id.in_(part))
+        usage.drop_uses(commit, tables.verdict_items.c.node_id.in_(part))
+    for part in reading.chunks(sorted(scope.touched)):
+        # A statement that was contradicted may quote what was folded in; that it was, still counts.
+        usage.blank_signals(commit, signals.c.node_id.in_(part))
+    if scope.contributor is not None:
+        usage.drop_signals(commit, signals.c.contributor == scope.contributor)
+        usage.drop_verdicts(commit, verdicts.c.contributor == scope.contributor)
+
+
+def _purge_images(commit: Commit, scope: Scope) -> None:
+    """Delete images that only the closure showed, and those of a revoked contributor nobody shows."""
+    connection, images = commit.connection, tables.images
+    shown: set[str] = set()
+    for part in reading.chunks(sorted(scope.node_ids | scope.run_ids)):
+        shown |= set(
+            intake.drop_edges(commit, edges.c.child.in_(part) & (edges.c.relation == "image"))
+        )
+    for node_id, node in reading.live_nodes(connection, sorted(scope.touched)).items():
+        kept = {item.image_id for item in node.lesson.evidence} if node.lesson else set()
+        strange = edges.c.parent.not_in(sorted(kept))
+        ours = (edges.c.child == node_id) & (edges.c.relation == "image")
+        shown |= set(intake.drop_edges(commit, ours & strange))
     if scope.contributor is not None:
         query = select(images.c.image_id).where(images.c.contributor == scope.contributor)
         shown |= set(connection.execute(query).scalars())
-    free = []
     for image_id in sorted(shown):
-        used = connection.execute(
-            select(edges.c.child).where(edges.c.parent == image_id, edges.c.relation == "image")
-        ).first()
-        row = connection.execute(select(images).where(images.c.image_id == image_id)).one_or_none()
-        if used is None and row is not None:
+        used = select(edges.c.child).where(
+            edges.c.parent == image_id, edges.c.relation == "image"
+        )
+        known = select(images.c.image_id).where(images.c.image_id == image_id)
+        if connection.execute(used).first() is None and connection.execute(known).first():
             connection.execute(delete(images).where(images.c.image_id == image_id))
-            free.append(row.blob)
-            result.images += 1
-    return free
+            commit.note("image_gone", image_id)
 
 
-def _purge_runs(connection: Connection, scope: Scope, result: Purged) -> list[str]:
-    runs = tables.runs
-    free = []
-    for part in reading.chunks(sorted(scope.run_ids)):
-        for row in connection.execute(select(runs).where(runs.c.run_id.in_(part))).all():
-            free.append(row.blob)
-            result.runs += 1
-        connection.execute(delete(runs).where(runs.c.run_id.in_(part)))
-    return free
+def _purge_runs(commit: Commit, scope: Scope) -> None:
+    for run_id in sorted(scope.run_ids):
+        for table in (tables.runs, tables.derivations):
+            commit.connection.execute(delete(table).where(table.c.run_id == run_id))
+        commit.note("run_gone", run_id)
+
+
+# -- what is left to do after it ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A revocation after which files may still hold old bytes.
+
+    `node_ids` are all items whose text changed by it, `run_ids` the runs that went.
+    """
+
+    seq: int
+    node_ids: frozenset[str]
+    run_ids: frozenset[str]
+
+
+def pending(connection: Connection) -> list[Pending]:
+    """Return revocations that are not wholly purged, oldest first."""
+    table = tables.revocations
+    query = select(table).where(table.c.purged < DONE).order_by(table.c.seq)
+    found = []
+    for row in connection.execute(query):
+        reached, run_ids, touched = json.loads(row.items)
+        ids = _with_readers(connection, {*reached, *touched})
+        found.append(Pending(int(row.seq), frozenset(ids), frozenset(run_ids)))
+    return found
+
+
+def _with_readers(connection: Connection, node_ids: set[str]) -> set[str]:
+    """Return the nodes and those written from them, which may have shown their evidence."""
+    return node_ids | _children(connection, node_ids, "derived")
+
+
+def finish(connection: Connection, item: Pending) -> None:
+    """Note that no file holds old bytes of a revocation any more."""
+    table = tables.revocations
+    connection.execute(update(table).where(table.c.seq == item.seq).values(purged=DONE))
+
+
+def renamed_ids(connection: Connection) -> set[str]:
+    """Return the ids of all nodes that revocations ever took the text from."""
+    found: set[str] = set()
+    for items in connection.execute(select(tables.revocations.c.items)).scalars():
+        found |= set(json.loads(items)[0])
+    return found
+
+
+def unreferenced(connection: Connection, blobs: Iterable[str]) -> list[str]:
+    """Return the blobs among these that no run and no image names."""
+    named: set[Any] = set(connection.execute(select(tables.runs.c.blob)).scalars())
+    named |= set(connection.execute(select(tables.images.c.blob)).scalars())
+    return [blob for blob in blobs if blob not in named]

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 
 from epimem.bank import tables
 from epimem.bank.journal import Commit
+from epimem.bank.prepared import Prepared
 from epimem.errors import BankCorruptError, EpimemError
 from epimem.schema.ids import sha256
 from epimem.schema.lesson import fold_key
@@ -18,7 +19,9 @@ nodes = tables.nodes
 # A purged version keeps its place in the history, and nothing of its text.
 TOMBSTONE = "{}"
 
-_insert = insert(nodes)
+_insert = Prepared(
+    insert(nodes), tuple(column.name for column in nodes.c if column.name != "version")
+)
 _live = select(nodes).where(nodes.c.node_id == bindparam("id"), nodes.c.to_seq.is_(None))
 _close = (
     update(nodes)
@@ -98,7 +101,7 @@ def put(commit: Commit, node: Node, *, contributor: str, previous: Any = None) -
         "body": body,
     }
     values["checksum"] = checksum(_Row(**values))
-    commit.connection.execute(_insert, values)
+    _insert.run(commit.connection, values)
     commit.note("put", [node.node_id, values["checksum"][:16]])
 
 
@@ -109,6 +112,27 @@ def close(commit: Commit, row: Any) -> None:
     commit.connection.execute(
         _close, {"row": row.version, "end": commit.seq, "sum": checksum(ended)}
     )
+
+
+def rewrite(commit: Commit, row: Any, node: Node | None) -> None:
+    """Replace the content of a version in place (a purge), None: by a tombstone.
+
+    Validity stays as it is; the journal notes what the version is now.
+    """
+    values: dict[str, Any] = {**row._mapping, "body": TOMBSTONE, "fold_key": None}
+    if node is not None:
+        values["body"] = node.canonical().decode("utf-8")
+        values["kind"] = node.kind
+        values["fold_key"] = row.fold_key
+    values["checksum"] = checksum(_Row(**values))
+    commit.connection.execute(update(nodes).where(nodes.c.version == row.version).values(**values))
+    commit.note("rewrite", [row.node_id, row.from_seq, first_checksum(_Row(**values))])
+
+
+def first_checksum(row: Any) -> str:
+    """Return the short checksum that the journal keeps: that of the version while it was live."""
+    columns = {name: getattr(row, name) for name in nodes.c.keys() if name != "version"}
+    return checksum(_Row(**{**columns, "to_seq": None}))[:16]
 
 
 def drop(commit: Commit, node_id: str) -> bool:

@@ -14,9 +14,9 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from epimem.bank import tables
 from epimem.bank.blobs import BlobStore
-from epimem.bank.intake import Caller, add_edges
+from epimem.bank.intake import FOLD, Caller, add_edges
 from epimem.bank.journal import Commit
-from epimem.errors import AccessError, BankCorruptError
+from epimem.errors import AccessError, BankConflictError, BankCorruptError
 from epimem.schema import strict_json
 from epimem.schema.ids import sha256
 from epimem.schema.lesson import Authority, VerdictSource
@@ -91,16 +91,15 @@ def add(
 
     Raises:
         AccessError: `text_blocked`, a run of this content was revoked.
+        BankConflictError: the id stands for another run, of other content or in another namespace.
     """
     connection = commit.connection
     content = run.content_hash
     same = known_run(connection, namespace, content)
     if same is not None:
         return Receipt(status="duplicate", id=same.run_id, seq=same.seq)
-    if connection.execute(
-        select(tables.blocked.c.seq).where(tables.blocked.c.hash == content)
-    ).first():
-        raise AccessError("this run was revoked", code="text_blocked")
+    refuse_blocked(connection, content)
+    _refuse_taken(connection, run.run_id)
     values = {
         "run_id": run.run_id,
         "seq": commit.seq,
@@ -120,8 +119,27 @@ def add(
     }
     connection.execute(insert(runs), {**values, "checksum": checksum(_Row(**values))})
     commit.note("run", [run.run_id, content[:16], "queued"])
-    add_edges(commit, run.run_id, sorted({page.image_id for page in run.task.pages}), "image")
+    add_edges(commit, run.run_id, sorted(run.image_ids), "image")
     return Receipt(status="queued", id=run.run_id, seq=commit.seq)
+
+
+def refuse_blocked(connection: Connection, content_hash: str) -> None:
+    """Refuse a run of revoked content.
+
+    Raises:
+        AccessError: `text_blocked`.
+    """
+    blocked = select(tables.blocked.c.seq).where(tables.blocked.c.hash == content_hash)
+    if connection.execute(blocked).first() is not None:
+        raise AccessError("this run was revoked", code="text_blocked")
+
+
+def _refuse_taken(connection: Connection, run_id: str) -> None:
+    """Refuse an id that stands for something else here, which a revocation could not tell apart."""
+    known = select(runs.c.run_id).where(runs.c.run_id == run_id)
+    node = select(tables.nodes.c.node_id).where(tables.nodes.c.node_id == run_id).limit(1)
+    if run_id.startswith(FOLD) or any(connection.execute(q).first() for q in (known, node)):
+        raise BankConflictError("another item has this id", field="run_id", got=run_id)
 
 
 def due(

@@ -19,6 +19,7 @@ from typing import Any
 import platformdirs
 
 from epimem.bank.database import translated
+from epimem.errors import BankBusyError
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS retrievals (
@@ -51,31 +52,50 @@ class Side:
 
     @contextmanager
     def log(self) -> Iterator[sqlite3.Connection]:
-        """Open one transaction on the retrieval log."""
+        """Open one transaction on the retrieval log.
+
+        A damaged log is replaced by an empty one: it is no truth of the bank, and no question may
+        fail for it.
+
+        Raises:
+            BankCorruptError: the damage came to light in this transaction; the next one works.
+        """
         with translated():
             if self._connection is None:
                 self._connection = self._connect()
-            with self._connection as connection:
-                yield connection
+            try:
+                with self._connection as connection:
+                    yield connection
+            except sqlite3.DatabaseError as error:
+                if _is_damage(error):
+                    self._replace()
+                raise
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.log_path, timeout=5.0, check_same_thread=False)
-        os.chmod(self.log_path, 0o600)
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA journal_mode=WAL")
-        # A lost log row costs an explanation, not a lesson: no flush per retrieval.
-        connection.execute("PRAGMA synchronous=NORMAL")
-        connection.execute("PRAGMA secure_delete=ON")
-        connection.executescript(_SCHEMA)
-        return connection
+        try:
+            return _open_log(self.log_path)
+        except sqlite3.DatabaseError as error:
+            if not _is_damage(error):
+                raise
+            self._replace()
+            return _open_log(self.log_path)
+
+    def _replace(self) -> None:
+        """Take a damaged log away; what it knew of retrievals is lost."""
+        self.close()
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{self.log_path}{suffix}").unlink(missing_ok=True)
 
     def purge(self, ids: Iterable[str], run_ids: Iterable[str] = ()) -> int:
-        """Forget every retrieval that showed one of these items, and all caches.
+        """Forget every retrieval that showed one of these items with its feedback, and all caches.
 
         Returns the number of forgotten retrievals.
+
+        Raises:
+            BankBusyError: a reader of the log keeps old pages.
         """
         wanted, runs = set(ids), set(run_ids)
-        gone = 0
+        gone = []
         with self.log() as log:
             for row in log.execute(
                 "SELECT retrieval_id, run_id, items, candidates FROM retrievals"
@@ -83,23 +103,52 @@ class Side:
                 named = {*json.loads(row["items"])}
                 named |= {candidate["node_id"] for candidate in json.loads(row["candidates"])}
                 if named & wanted or row["run_id"] in runs:
-                    log.execute(
-                        "DELETE FROM retrievals WHERE retrieval_id = ?", (row["retrieval_id"],)
-                    )
-                    gone += 1
+                    gone.append((row["retrieval_id"],))
+            for table in ("retrievals", "feedback"):
+                log.executemany(f"DELETE FROM {table} WHERE retrieval_id = ?", gone)  # noqa: S608
         with translated():
-            assert self._connection is not None
-            self._connection.execute("VACUUM")
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._empty_log_pages()
             shutil.rmtree(self.cache)
             self.cache.mkdir(mode=0o700)
-        return gone
+        return len(gone)
+
+    def _empty_log_pages(self) -> None:
+        assert self._connection is not None
+        self._connection.execute("VACUUM")
+        busy, *_ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise BankBusyError(
+                "a reader of the retrieval log keeps old pages",
+                hint="the purge ends when the bank is next opened for writing",
+            )
 
     def close(self) -> None:
         """Close the log."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _open_log(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=5.0, check_same_thread=False)
+    try:
+        path.chmod(0o600)
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA journal_mode=WAL")
+        # A lost log row costs an explanation, not a lesson: no flush per retrieval.
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("PRAGMA secure_delete=ON")
+        connection.execute("PRAGMA cell_size_check=ON")
+        connection.executescript(_SCHEMA)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    name = getattr(error, "sqlite_errorname", None) or ""
+    return name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
 
 
 def side_folder(bank: Path) -> Path:

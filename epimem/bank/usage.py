@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
 from epimem.bank import tables
 from epimem.bank.intake import Caller
@@ -48,18 +48,17 @@ def add_signal(
         return False
     if connection.execute(used).scalar_one() >= MAX_PER_CONTRIBUTOR:
         return False
-    connection.execute(
-        insert(table),
-        {
-            "node_id": node_id,
-            "question_key": question_key,
-            "signal": signal,
-            "contributor": caller.contributor,
-            "source": source,
-            "detail": detail,
-            "seq": commit.seq,
-        },
-    )
+    values = {
+        "node_id": node_id,
+        "question_key": question_key,
+        "signal": signal,
+        "contributor": caller.contributor,
+        "source": source,
+        "detail": detail,
+        "seq": commit.seq,
+    }
+    connection.execute(insert(table), values)
+    commit.count("signal", *values.values())
     commit.note("signal", [node_id, signal])
     return True
 
@@ -86,21 +85,61 @@ def add_verdict(
     if commit.connection.execute(select(table.c.seq).where(*where)).first() is not None:
         return False
     key = {"namespace": namespace, "question_key": question_key, "reader": reader}
-    commit.connection.execute(
-        insert(table),
-        {
-            **key,
-            "family": family,
-            "verdict": verdict,
-            "source": source,
-            "contributor": caller.contributor,
-            "seq": commit.seq,
-        },
-    )
+    values = {
+        **key,
+        "family": family,
+        "verdict": verdict,
+        "source": source,
+        "contributor": caller.contributor,
+        "seq": commit.seq,
+    }
+    commit.connection.execute(insert(table), values)
+    commit.count("verdict", *values.values())
     for node_id in sorted(set(items)):
         commit.connection.execute(insert(tables.verdict_items), {**key, "node_id": node_id})
+        commit.count("use", *key.values(), node_id)
     commit.note("verdict", [question_key[:16], verdict, len(items)])
     return True
+
+
+def drop_signals(commit: Commit, condition: ColumnElement[bool]) -> None:
+    """Delete signals (revocation)."""
+    table = tables.signals
+    for row in commit.connection.execute(select(table).where(condition)).all():
+        commit.discount("signal", *row)
+    commit.connection.execute(delete(table).where(condition))
+
+
+def blank_signals(commit: Commit, condition: ColumnElement[bool]) -> None:
+    """Forget the statements of signals; that there was one still counts (revocation)."""
+    table = tables.signals
+    condition &= table.c.detail != ""
+    for row in commit.connection.execute(select(table).where(condition)).all():
+        commit.discount("signal", *row)
+        commit.count("signal", *{**row._mapping, "detail": ""}.values())
+    commit.connection.execute(update(table).where(condition).values(detail=""))
+
+
+def drop_uses(commit: Commit, condition: ColumnElement[bool]) -> None:
+    """Forget that verdicts' inputs held items (revocation)."""
+    table = tables.verdict_items
+    for row in commit.connection.execute(select(table).where(condition)).all():
+        commit.discount("use", *row)
+    commit.connection.execute(delete(table).where(condition))
+
+
+def drop_verdicts(commit: Commit, condition: ColumnElement[bool]) -> None:
+    """Delete verdicts and what their inputs held (revocation)."""
+    table, items = tables.verdicts, tables.verdict_items
+    for row in commit.connection.execute(select(table).where(condition)).all():
+        commit.discount("verdict", *row)
+        drop_uses(
+            commit,
+            (items.c.namespace == row.namespace)
+            & (items.c.question_key == row.question_key)
+            & (items.c.reader == row.reader),
+        )
+    commit.connection.execute(delete(table).where(condition))
 
 
 def standing(connection: Connection, wanted: Sequence[tuple[str, str, str]]) -> dict[str, Standing]:

@@ -10,15 +10,15 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
-from epimem.bank import reading, rows, tables
+from epimem.bank import intake, reading, revocation, rows, tables
 from epimem.bank.database import FILE_NAME, LOCK_NAME, Database
 from epimem.bank.failpoints import failpoint
 from epimem.bank.journal import Commit
 from epimem.errors import BankConflictError, NotFoundError
-from epimem.operations.base import Context
-from epimem.operations.repair import remove
+from epimem.operations.base import Context, Edit
+from epimem.operations.repair import repair
 from epimem.schema.base import Record, StrictInt
-from epimem.schema.proposal import Rejection
+from epimem.schema.lesson import IndexText
 from epimem.schema.text import NameText
 from epimem.schema.tree import Tree
 
@@ -55,15 +55,18 @@ def name_snapshot(commit: Commit, name: str) -> int:
     """Give the present sequence number a name; return the number.
 
     Raises:
-        BankConflictError: the name is taken.
+        BankConflictError: the name is taken, or a number.
         RecordError: not a name.
     """
     name = _Name.read({"name": name}).name
+    if name.isdecimal():
+        raise BankConflictError("a number names a sequence number", field="name", got=name)
     table = tables.snapshots
     if commit.connection.execute(select(table.c.seq).where(table.c.name == name)).first():
         raise BankConflictError("a snapshot of this name exists", field="name", got=name)
     seq = commit.seq - 1
     commit.connection.execute(insert(table), {"name": name, "seq": seq, "at": commit.at})
+    commit.count("snapshot", name, seq, commit.at)
     commit.note("snapshot", seq)
     return seq
 
@@ -124,32 +127,34 @@ def restore(commit: Commit, seq: int, context: Context) -> None:
     """Make the trees as they were at `seq`, as a new commit.
 
     Lessons that came later lose their place and wait in the inbox: nothing acknowledged is lost.
-    What was revoked since stays away.
+    What was revoked since stays away; a tree that it left holes in is repaired.
     """
     connection = commit.connection
     commit.touches_tree = True
     commit.note("restore", seq)
+    revoked = revocation.renamed_ids(connection)
     for namespace in reading.namespaces(connection):
-        wanted = reading.tree(connection, namespace, seq)
+        wanted, sources = reading.tree(connection, namespace, seq), dict[str, tuple[str, ...]]()
         present = reading.tree(connection, namespace)
-        if wanted is not None:
-            live = {
-                node.node_id: node
-                for node in reading.live_nodes(
-                    connection, [node.node_id for node in wanted.lessons()]
-                ).values()
-            }
-            gone = [node.node_id for node in wanted.lessons() if node.node_id not in live]
-            if gone:
-                wanted = _without(wanted, gone, context)
+        if wanted is not None and revoked:
+            wanted, sources = _mended(wanted, revoked, context)
         _replace(commit, present, wanted)
+        for node_id, parents in sorted(sources.items()):
+            intake.add_edges(commit, node_id, parents, "derived")
 
 
-def _without(tree: Tree, gone: list[str], context: Context) -> Tree:
-    result = remove(tree, gone, context)
-    if isinstance(result, Rejection):
-        raise BankConflictError(f"the old tree cannot be restored: {result.detail}")
-    return result.tree
+def _mended(
+    tree: Tree, revoked: set[str], context: Context
+) -> tuple[Tree, dict[str, tuple[str, ...]]]:
+    """Return an old tree made legal without its revoked lessons, and what new texts came from."""
+    edit = Edit(tree)
+    repair(edit, [node.node_id for node in tree.walk() if node.height > 0], context)
+    mended = edit.accepted("repair")
+    tree, sources = mended.tree, dict(mended.written_from)
+    for node in list(tree.walk()):
+        if node.height > 0 and node.node_id in revoked and node.index == IndexText():
+            tree, sources[node.node_id] = revocation.without_text(tree, node)
+    return tree, sources
 
 
 def _replace(commit: Commit, present: Tree | None, wanted: Tree | None) -> None:

@@ -47,8 +47,8 @@ class TurnRef(Record):
 class Evidence(Record):
     """A region of a source image that supports the lesson; the crop is derived from it.
 
-    `state` says whether the source can still be shown. The bank sets `contributor`, so that what one
-    contributor added can be taken out again.
+    `state` says whether the source can still be shown. The bank sets `contributor` and, for evidence
+    that was folded in, the `question_key` it came with, so that it can be taken out again.
     """
 
     image_id: str
@@ -57,6 +57,7 @@ class Evidence(Record):
     turn: TurnRef | None = None
     run_id: str | None = None
     contributor: str = ""
+    question_key: str = ""
     state: Literal["present", "redacted", "missing"] = "present"
 
 
@@ -114,13 +115,17 @@ class LessonDraft(Record):
 
 
 class Support(Record):
-    """One question whose run yielded the guidance: what the strength of a rule is made of."""
+    """One question whose run yielded the guidance: what the strength of a rule is made of.
+
+    `cautions` are those that a folded copy added to the lesson.
+    """
 
     question_key: str
     verdict_source: VerdictSource = "none"
     organisation: str = ""
     contributor: str = ""
     run_id: str | None = None
+    cautions: tuple[LessonText, ...] = ()
 
 
 class Lesson(LessonDraft):

@@ -1,0 +1,297 @@
+"""The speed figures of a bank, each beside its bare limit timed in the same run.
+
+    python -m benchmarks.speed            all figures, as a table
+    python -m benchmarks.speed --only contribute,build
+
+Medians over several rounds; ours and the bare limit alternate, so that a change of the machine's load
+meets both. Written into benchmarks/RESULTS.md by hand, with command and machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epimem.bank.bank import Bank
+from epimem.bank.encoder import TableEncoder, identity_of, node_vectors
+from epimem.bank.intake import Caller
+from epimem.config import Config, EncoderConfig
+from epimem.memory import ExperienceMemory
+from epimem.schema.lesson import IndexText, LessonDraft
+
+Row = tuple[str, str, str]
+CALLER = Caller("bench", "bench")
+WORDS = """amber anchor apple arch atlas basin beacon birch bridge canal cedar chart clay cliff coal
+copper coral crane delta dune ember fern field fjord flint forge gate glade gravel grove harbor hazel
+heath inlet iron island ivory jade kelp lagoon lake lantern larch ledge lime linen maple marsh meadow
+mesa mill moss needle north oak opal orchard pebble pine plain quarry quartz ravine reed ridge river
+rook rose saddle sage salt sand shale shore silver slate spring spruce stone summit thorn timber tor
+valley vine violet wharf willow""".split()
+
+
+def draft(number: int, *, groups: int = 400) -> LessonDraft:
+    """Return lesson `number`: about ten lessons share a scope, as the tasks of one house do."""
+    rng = np.random.default_rng(number)
+    group = np.random.default_rng(10_000_000 + number % groups)
+    scope = " ".join(group.choice(WORDS, 4))
+    words = " ".join(rng.choice(WORDS, 12))
+    return LessonDraft(
+        guidance=f"For {scope} tasks number {number}: {words}",
+        applies_when=f"The task names {scope}.",
+        cautions=(f"Seen once: {words}",),
+        index=IndexText(
+            topic=str(group.choice(WORDS)),
+            scope=scope,
+            question_anchor=f"Which {' '.join(group.choice(WORDS, 6))} applies to {scope}?",
+        ),
+        question_key=f"question-{number}",
+        verdict_source="oracle",
+    )
+
+
+def median_seconds(call: Callable[[], object], rounds: int) -> float:
+    """Return the median wall time of `rounds` calls after one warm-up."""
+    call()
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def start_up() -> list[Row]:
+    """Time process starts: import, help, and a cold retrieve on a bank of 10,000 nodes."""
+    python = sys.executable
+
+    def run(*command: str) -> Callable[[], object]:
+        return lambda: subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+
+    bare = median_seconds(run(python, "-c", "pass"), 7)
+    imported = median_seconds(
+        run(python, "-c", "import epimem, sys; assert 'torch' not in sys.modules"), 7
+    )
+    helped = median_seconds(run(python, "-m", "epimem", "--help"), 7)
+    rows: list[Row] = [
+        ("bare interpreter start", f"{bare:.3f} s", ""),
+        ("import epimem, no torch", f"{imported:.3f} s", "<= 0.3 s"),
+        ("epimem --help", f"{helped:.3f} s", "<= 0.5 s"),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bank"
+        size = _large_bank(path, 10_000)
+        question = "Which harbor applies to cedar tasks?"
+        cold = median_seconds(run(python, "-m", "epimem", "retrieve", str(path), question), 7)
+        rows.append((f"cold retrieve on {size} nodes, encoder included", f"{cold:.3f} s", "<= 1.2 s"))
+    return rows
+
+
+def _large_bank(path: Path, lessons: int) -> int:
+    with ExperienceMemory.create(path, Config()) as memory:
+        for number in range(lessons):
+            memory.contribute(draft(number))
+        memory.maintain()
+        return sum(memory.bank.counts()["nodes"].values())
+
+
+def contribute() -> list[Row]:
+    """Compare durable single contributes with the same rows through bare sqlite3."""
+    rows: list[Row] = []
+    encoder = TableEncoder(384)
+    text = draft(0).index
+    own = median_seconds(lambda: node_vectors(TableEncoder(384), [text]), 50)
+    for processes in (1, 4):
+        ratios, fairness, rates = [], [], []
+        for _ in range(5):
+            ours, shares = _race(_write_ours, processes, encoder)
+            bare, _ = _race(_write_bare, processes, encoder)
+            ratios.append(ours / bare)
+            fairness.append(shares)
+            rates.append((ours, bare))
+        ours, bare = (statistics.median(side) for side in zip(*rates, strict=True))
+        rows.append(
+            (
+                f"durable contribute, {processes} process(es), over bare sqlite3",
+                f"{statistics.median(ratios):.2f}  ({ours:.0f}/s over {bare:.0f}/s)",
+                ">= 0.5",
+            )
+        )
+        if processes > 1:
+            rows.append(
+                (
+                    "slowest writer over fastest",
+                    f"{statistics.median(fairness):.2f}",
+                    ">= 0.5",
+                )
+            )
+    rows.append(("vectors by table, one lesson (included in ours)", f"{own * 1000:.2f} ms", ""))
+    return rows
+
+
+SECONDS = 3.0
+
+
+def _race(
+    target: Callable[..., None], processes: int, encoder: TableEncoder
+) -> tuple[float, float]:
+    """Return (writes per second in all, slowest writer over fastest)."""
+    context = multiprocessing.get_context("fork")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bank"
+        Bank.create(path, encoder=identity_of(encoder)).close()
+        queue: Any = context.Queue()
+        ready = context.Barrier(processes)
+        workers = [
+            context.Process(target=target, args=(path, index, encoder, ready, queue))
+            for index in range(processes)
+        ]
+        for worker in workers:
+            worker.start()
+        counts = [queue.get() for _ in workers]
+        for worker in workers:
+            worker.join()
+            assert worker.exitcode == 0, "a writer saw an error"
+    return sum(counts) / SECONDS, min(counts) / max(counts)
+
+
+def _drafts(index: int) -> list[LessonDraft]:
+    return [draft(index * 1_000_000 + number) for number in range(4000)]
+
+
+def _write_ours(path: Path, index: int, encoder: TableEncoder, ready: Any, queue: Any) -> None:
+    drafts = _drafts(index)
+    with Bank.open(path) as bank:
+        ready.wait()
+        end, count = time.monotonic() + SECONDS, 0
+        while time.monotonic() < end:
+            item = drafts[count]
+            vectors = node_vectors(encoder, [item.index])[0]
+            bank.add_lesson(item, vectors, caller=CALLER, namespace="n")
+            count += 1
+    queue.put(count)
+
+
+def _write_bare(path: Path, index: int, encoder: TableEncoder, ready: Any, queue: Any) -> None:
+    """Write the same rows as plain statements: no checks, no chain, no records."""
+    import fcntl
+
+    drafts = [item.canonical().decode() for item in _drafts(index)]
+    vector = np.zeros(encoder.dimension, dtype=np.float32).tobytes()
+    connection = sqlite3.connect(path / "bank.db", isolation_level=None, timeout=30)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA wal_autocheckpoint=0")
+    lock = os.open(path / "bank.lock", os.O_RDWR | os.O_CREAT)
+    ready.wait()
+    end, count = time.monotonic() + SECONDS, 0
+    while time.monotonic() < end:
+        name, body = f"{index}-{count}", drafts[count]
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        connection.execute("BEGIN IMMEDIATE")
+        head = connection.execute("SELECT head_seq FROM bank").fetchone()[0] + 1
+        connection.execute(
+            "INSERT INTO nodes (node_id, from_seq, namespace, kind, contributor, fold_key, body,"
+            " checksum) VALUES (?, ?, 'n', 'lesson', 'bench', ?, ?, ?)",
+            (name, head, name, body, name),
+        )
+        connection.execute(
+            "INSERT INTO vectors VALUES (?, ?, ?, ?, ?, ?)",
+            (name, name, vector, vector, vector, name),
+        )
+        connection.execute(
+            "INSERT INTO journal VALUES (?, '', 'lesson', 'bench', '{}', ?)", (head, name)
+        )
+        connection.execute("UPDATE bank SET head_seq = ?", (head,))
+        connection.execute("COMMIT")
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        count += 1
+    queue.put(count)
+
+
+def encode() -> list[Row]:
+    """Compare query encoding with the same model in eager torch, one thread, in one process."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    from epimem.bank.encoder import load_encoder
+    from epimem.bank.onnx_export import find_source
+
+    torch.set_num_threads(1)
+    encoder = load_encoder("all-MiniLM-L6-v2")
+    assert encoder is not None
+    source = find_source("all-MiniLM-L6-v2")
+    peer = SentenceTransformer(str(source.folder), device="cpu")
+    questions = [f"Which {word} station does the train call at on line {n}?" for n, word in enumerate(WORDS)]
+    ours, theirs = [], []
+    for question in questions:
+        start = time.perf_counter()
+        vector = encoder.encode([question])
+        middle = time.perf_counter()
+        with torch.inference_mode():
+            other = peer.encode([question], normalize_embeddings=True)
+        theirs.append(time.perf_counter() - middle)
+        ours.append(middle - start)
+        assert float(np.abs(vector - other).max()) < 1e-4
+    a, b = statistics.median(ours), statistics.median(theirs)
+    return [
+        (
+            "query encoding over eager torch",
+            f"{a / b:.2f}  ({a * 1000:.1f} ms over {b * 1000:.1f} ms)",
+            "<= 0.5",
+        )
+    ]
+
+
+def build() -> list[Row]:
+    """Compare the cost per lesson of the first thousand with that at ten thousand."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = Config(encoder=EncoderConfig(model="table:384"))
+        with ExperienceMemory.create(Path(folder) / "bank", config) as memory:
+            marks: list[tuple[int, float]] = [(0, 0.0)]
+            spent = 0.0
+            for start in range(0, 10_000, 1000):
+                begin = time.process_time()
+                for number in range(start, start + 1000):
+                    memory.contribute(draft(number))
+                memory.maintain()
+                spent += time.process_time() - begin
+                marks.append((start + 1000, spent))
+    first = marks[1][1] / 1000
+    last = (marks[-1][1] - marks[-2][1]) / 1000
+    return [
+        (
+            "cost per lesson, 9,000 to 10,000 over 0 to 1,000",
+            f"{last / first:.2f}  ({last * 1000:.2f} ms over {first * 1000:.2f} ms CPU)",
+            "<= 1.3",
+        )
+    ]
+
+
+FIGURES = {"encode": encode, "contribute": contribute, "build": build, "start": start_up}
+
+
+def main() -> None:
+    """Print the asked figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--only", default=",".join(FIGURES), help="comma-separated names")
+    names = parser.parse_args().only.split(",")
+    rows = [row for name in names for row in FIGURES[name]()]
+    width = max(len(row[0]) for row in rows)
+    for what, value, goal in rows:
+        print(f"{what:<{width}}  {value:<40}  {goal}")
+
+
+if __name__ == "__main__":
+    main()

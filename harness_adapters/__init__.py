@@ -1,0 +1,1 @@
+"""Harness adapters: importers turn the files of other systems into epimem records."""
