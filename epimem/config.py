@@ -24,7 +24,6 @@ class EncoderConfig(Record):
     """Which text encoder makes vectors; "none" means lexical recall only."""
 
     model: str = "all-MiniLM-L6-v2"
-    encode: Literal["now", "later"] = "now"
 
 
 class RecallConfig(Record):

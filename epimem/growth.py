@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epimem.bank.encoder import NodeVectors
+from epimem.bank.likeness import Near, Shelf, likeness
 from epimem.operations.base import Context, Limits
 from epimem.operations.capacity import over_full, partition
 from epimem.operations.registry import apply_proposal
@@ -106,49 +106,31 @@ class Growth:
 
     def place_requests(self, lessons: Sequence[Node], *, limit: int) -> list[PlaceRequest]:
         """Return one request per lesson with the nearest categories of its form and audience."""
-        shelves: dict[object, list[str]] = {}
+        keys_by_shelf: dict[object, list[str]] = {}
         for key in self._categories:
-            shelves.setdefault(self.tree.node(key).shelf, []).append(key)
-        matrices = {shelf: self._matrices(keys) for shelf, keys in shelves.items()}
+            keys_by_shelf.setdefault(self.tree.node(key).shelf, []).append(key)
+        shelves = {shelf: self._stack(keys) for shelf, keys in keys_by_shelf.items()}
         requests = []
         for lesson in lessons:
-            keys = shelves.get(lesson.shelf, [])
-            views = self._nearest(lesson, keys, matrices.get(lesson.shelf), limit)
+            shelf = shelves.get(lesson.shelf)
+            near = shelf.nearest(self._vectors[lesson.node_id], limit) if shelf else []
+            views = tuple(self._view(item) for item in near)
             requests.append(PlaceRequest(lesson=lesson, candidates=views))
         return requests
 
-    def _matrices(self, keys: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        return (
-            np.stack([self._vectors[key].scope for key in keys]),
-            np.stack([self._vectors[key].anchor for key in keys]),
-        )
+    def _stack(self, keys: list[str]) -> Shelf:
+        scopes = np.stack([self._vectors[key].scope for key in keys])
+        anchors = np.stack([self._vectors[key].anchor for key in keys])
+        return Shelf(keys, scopes, anchors)
 
-    def _nearest(
-        self,
-        lesson: Node,
-        keys: Sequence[str],
-        matrices: tuple[NDArray[np.float32], NDArray[np.float32]] | None,
-        limit: int,
-    ) -> tuple[CategoryView, ...]:
-        if matrices is None:
-            return ()
-        own = self._vectors[lesson.node_id]
-        scopes, anchors = matrices[0] @ own.scope, matrices[1] @ own.anchor
-        likeness = np.round(_mean(scopes, anchors, own), 6)
-        # Stable: equal likeness keeps the order of creation.
-        order = np.argsort(-likeness, kind="stable")[:limit]
-        return tuple(
-            self._view(keys[row], float(likeness[row]), float(scopes[row])) for row in order
-        )
-
-    def _view(self, key: str, likeness: float, scope: float) -> CategoryView:
-        node = self.tree.node(key)
-        children = self.tree.children_of(key)
+    def _view(self, near: Near) -> CategoryView:
+        node = self.tree.node(near.node_id)
+        children = self.tree.children_of(near.node_id)
         assert node.parent_id is not None
         return CategoryView(
             node=node,
-            likeness=likeness,
-            scope_likeness=scope,
+            likeness=near.likeness.mean,
+            scope_likeness=near.likeness.scope,
             parent_id=node.parent_id,
             size=len(children),
             examples=tuple(self.tree.node(child) for child in children[:EXAMPLES]),
@@ -161,8 +143,8 @@ class Growth:
         for key in dirty:
             if key in taken or self.tree.node(key).height != 1:
                 continue
-            other, likeness = self._nearest_sibling(key, taken)
-            if other is None or likeness < minimum:
+            other, found = self._nearest_sibling(key, taken)
+            if other is None or found < minimum:
                 continue
             taken |= {key, other}
             requests.append(self._merge_request(key, other))
@@ -177,9 +159,9 @@ class Growth:
             fits = together <= self._limits.capacity and other not in taken
             if not fits or self.tree.node(other).shelf != node.shelf:
                 continue
-            likeness = likeness_of(own, self._vectors[other])
-            if likeness > best[1]:
-                best = (other, likeness)
+            found = likeness(own, self._vectors[other]).mean
+            if found > best[1]:
+                best = (other, found)
         return best
 
     def _merge_request(self, first: str, second: str) -> MergeRequest:
@@ -188,8 +170,8 @@ class Growth:
         ours, theirs = self.tree.child_nodes(kept), self.tree.child_nodes(absorbed)
         self._load((*ours, *theirs))
         # Complete link: as alike as the two least alike lessons.
-        likeness = min(
-            likeness_of(self._vectors[a.node_id], self._vectors[b.node_id])
+        least = min(
+            likeness(self._vectors[a.node_id], self._vectors[b.node_id]).mean
             for a in ours
             for b in theirs
         )
@@ -198,7 +180,7 @@ class Growth:
             absorbed=self.tree.node(absorbed),
             kept_lessons=ours,
             absorbed_lessons=theirs,
-            likeness=likeness,
+            likeness=least,
         )
 
     def capacity_split(self, node_id: str) -> SplitLift:
@@ -301,26 +283,6 @@ def _was_item(tree: Tree, node_id: str) -> bool:
     return old is not None and old.kind != "category"
 
 
-def likeness_of(first: NodeVectors, second: NodeVectors) -> float:
-    """Return the mean of the cosines of scope and anchor; of one only where the other is empty."""
-    scope, anchor = float(first.scope @ second.scope), float(first.anchor @ second.anchor)
-    if not first.scope.any() or not second.scope.any():
-        return anchor
-    if not first.anchor.any() or not second.anchor.any():
-        return scope
-    return (scope + anchor) / 2
-
-
-def _mean(
-    scopes: NDArray[np.float32], anchors: NDArray[np.float32], own: NodeVectors
-) -> NDArray[np.float32]:
-    if not own.scope.any():
-        return anchors
-    if not own.anchor.any():
-        return scopes
-    return (scopes + anchors) * np.float32(0.5)
-
-
 def same_category_groups(
     planned: Sequence[PlannedPlace], namer: Namer, *, minimum: float
 ) -> list[int | None]:
@@ -336,11 +298,11 @@ def same_category_groups(
     leaders: list[tuple[int, NodeVectors, object]] = []
     for index, own in zip(new, vectors, strict=True):
         shelf = planned[index].lesson.shelf
-        best, likeness = None, minimum
+        best, highest = None, minimum
         for leader, other, other_shelf in leaders:
-            found = round(likeness_of(own, other), 6) if other_shelf == shelf else -1.0
-            if found >= likeness and (best is None or found > likeness):
-                best, likeness = leader, found
+            found = likeness(own, other).mean if other_shelf == shelf else -1.0
+            if found >= highest and (best is None or found > highest):
+                best, highest = leader, found
         if best is None:
             best = index
             leaders.append((index, own, shelf))

@@ -252,14 +252,10 @@ class ExperienceMemory:
             )
         if outcome is not None:
             raise RecordError("an outcome belongs to a run", field="outcome")
-        vectors = self._vectorize([record.index])[0] if self._encodes_now else None
+        vectors = self._vectorize([record.index])[0]
         return self.bank.add_lesson(
             record, vectors, caller=self.caller, namespace=space, idempotency_key=idempotency_key
         )
-
-    @property
-    def _encodes_now(self) -> bool:
-        return self.config.encoder.encode == "now" and self.bank.encoder is not None
 
     def _vectorize(self, texts: Sequence[IndexText]) -> list[NodeVectors | None]:
         encoder = self.encoder

@@ -41,9 +41,7 @@ def _import(point: EntryPoint) -> Any:
         ) from error
 
 
-def load_controllers(
-    spec: str, settings: TreeConfig
-) -> tuple[MemoryController, TreeOrganizer]:
+def load_controllers(spec: str, settings: TreeConfig) -> tuple[MemoryController, TreeOrganizer]:
     """Return both roles of a controller spec; the part before ":" names the entry point.
 
     An entry point is a function that takes the floors of likeness as keywords `place_min`,

@@ -139,8 +139,7 @@ def split_in_order(request: SplitRequest) -> SplitLift:
     count = min(max(count, 2), len(ids) // request.min_group)
     bounds = [round(part * len(ids) / count) for part in range(count + 1)]
     parts = [
-        Part(child_ids=tuple(ids[low:high]))
-        for low, high in zip(bounds, bounds[1:], strict=False)
+        Part(child_ids=tuple(ids[low:high])) for low, high in zip(bounds, bounds[1:], strict=False)
     ]
     return SplitLift(node_id=request.node.node_id, parts=tuple(parts))
 

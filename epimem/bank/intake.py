@@ -197,9 +197,7 @@ def _support(draft: LessonDraft, origin: Origin) -> Support:
     )
 
 
-def _evidence_of(
-    draft: LessonDraft, origin: Origin, question: str = ""
-) -> tuple[Evidence, ...]:
+def _evidence_of(draft: LessonDraft, origin: Origin, question: str = "") -> tuple[Evidence, ...]:
     return tuple(
         item.model_copy(
             update={

@@ -38,6 +38,42 @@ def likeness(one: NodeVectors, other: NodeVectors) -> Likeness:
     return _exact(one, other.scope[None], other.anchor[None])[0]
 
 
+class Shelf:
+    """Nodes to compare many others with: their vectors stacked once.
+
+    Args:
+        ids: the n node ids.
+        scopes: shape (n, dimension), the scope vectors of the nodes; zero rows where there is none.
+        anchors: same for the question anchors.
+    """
+
+    def __init__(
+        self, ids: Sequence[str], scopes: NDArray[np.float32], anchors: NDArray[np.float32]
+    ) -> None:
+        self._ids = ids
+        self._scopes, self._anchors = scopes, anchors
+        self._has_scope, self._has_anchor = scopes.any(axis=1), anchors.any(axis=1)
+
+    def nearest(self, target: NodeVectors, k: int) -> list[Near]:
+        """Return the `k` nodes most like `target`, best first; equal ones by id."""
+        if not self._ids or k < 1:
+            return []
+        rough = _means(
+            self._scopes @ target.scope,
+            self._anchors @ target.anchor,
+            self._has_scope & target.scope.any(),
+            self._has_anchor & target.anchor.any(),
+        )
+        places = np.arange(len(self._ids))
+        if len(self._ids) > k:
+            bar = np.partition(rough, len(self._ids) - k)[len(self._ids) - k]
+            places = np.flatnonzero(rough >= bar - _ROUNDING)
+        found = _exact(target, self._scopes[places], self._anchors[places])
+        pairs = zip(places.tolist(), found, strict=True)
+        near = [Near(self._ids[place], value) for place, value in pairs]
+        return sorted(near, key=lambda item: (-item.likeness.mean, item.node_id))[:k]
+
+
 def nearest(
     target: NodeVectors,
     scopes: NDArray[np.float32],
@@ -45,30 +81,8 @@ def nearest(
     ids: Sequence[str],
     k: int,
 ) -> list[Near]:
-    """Return the `k` nodes most like `target`, best first; equal ones by id.
-
-    Args:
-        target: vectors of a lesson or category.
-        scopes: shape (n, dimension), the scope vectors of the nodes; zero rows where there is none.
-        anchors: same for the question anchors.
-        ids: the n node ids.
-        k: how many at most.
-    """
-    if not ids or k < 1:
-        return []
-    rough = _means(
-        scopes @ target.scope,
-        anchors @ target.anchor,
-        _common(target.scope, scopes),
-        _common(target.anchor, anchors),
-    )
-    places = np.arange(len(ids))
-    if len(ids) > k:
-        bar = np.partition(rough, len(ids) - k)[len(ids) - k]
-        places = np.flatnonzero(rough >= bar - _ROUNDING)
-    found = _exact(target, scopes[places], anchors[places])
-    near = [Near(ids[place], value) for place, value in zip(places.tolist(), found, strict=True)]
-    return sorted(near, key=lambda item: (-item.likeness.mean, item.node_id))[:k]
+    """Return the `k` nodes most like `target`: a `Shelf` used once."""
+    return Shelf(ids, scopes, anchors).nearest(target, k)
 
 
 def _exact(

@@ -244,9 +244,7 @@ def _write(
         contributor = row.contributor if row is not None else ""
         rows.put(commit, node, contributor=contributor, previous=row)
         if node.height > 0 and node_id in scope.node_ids:
-            intake.drop_edges(
-                commit, (edges.c.child == node_id) & (edges.c.relation == "derived")
-            )
+            intake.drop_edges(commit, (edges.c.child == node_id) & (edges.c.relation == "derived"))
         intake.add_edges(commit, node_id, sources.get(node_id, ()), "derived")
     for node_id in sorted(key for key in before.nodes if key not in after.nodes):
         if before.node(node_id).kind != "lesson":
@@ -427,9 +425,7 @@ def _purge_images(commit: Commit, scope: Scope) -> None:
         query = select(images.c.image_id).where(images.c.contributor == scope.contributor)
         shown |= set(connection.execute(query).scalars())
     for image_id in sorted(shown):
-        used = select(edges.c.child).where(
-            edges.c.parent == image_id, edges.c.relation == "image"
-        )
+        used = select(edges.c.child).where(edges.c.parent == image_id, edges.c.relation == "image")
         known = select(images.c.image_id).where(images.c.image_id == image_id)
         if connection.execute(used).first() is None and connection.execute(known).first():
             connection.execute(delete(images).where(images.c.image_id == image_id))
@@ -484,7 +480,8 @@ def finish(connection: Connection, item: Pending) -> None:
 def renamed_ids(connection: Connection) -> set[str]:
     """Return the ids of all nodes that revocations ever took the text from."""
     found: set[str] = set()
-    for items in connection.execute(select(tables.revocations.c.items)).scalars():
+    column = tables.revocations.c["items"]
+    for items in connection.execute(select(column)).scalars():
         found |= set(json.loads(items)[0])
     return found
 
