@@ -33,12 +33,15 @@ from epimem.schema.lesson import IndexText, LessonDraft
 
 Row = tuple[str, str, str]
 CALLER = Caller("bench", "bench")
-WORDS = """amber anchor apple arch atlas basin beacon birch bridge canal cedar chart clay cliff coal
-copper coral crane delta dune ember fern field fjord flint forge gate glade gravel grove harbor hazel
-heath inlet iron island ivory jade kelp lagoon lake lantern larch ledge lime linen maple marsh meadow
-mesa mill moss needle north oak opal orchard pebble pine plain quarry quartz ravine reed ridge river
-rook rose saddle sage salt sand shale shore silver slate spring spruce stone summit thorn timber tor
-valley vine violet wharf willow""".split()
+WORDS = (
+    "amber anchor apple arch atlas basin beacon birch bridge canal cedar chart clay cliff "
+    "coal copper coral crane delta dune ember fern field fjord flint forge gate glade gravel "
+    "grove harbor hazel heath inlet iron island ivory jade kelp lagoon lake lantern larch "
+    "ledge lime linen maple marsh meadow mesa mill moss needle north oak opal orchard pebble "
+    "pine plain quarry quartz ravine reed ridge river rook rose saddle sage salt sand shale "
+    "shore silver slate spring spruce stone summit thorn timber tor valley vine violet wharf "
+    "willow "
+).split()
 
 
 def draft(number: int, *, groups: int = 400) -> LessonDraft:
@@ -94,7 +97,9 @@ def start_up() -> list[Row]:
         size = _large_bank(path, 10_000)
         question = "Which harbor applies to cedar tasks?"
         cold = median_seconds(run(python, "-m", "epimem", "retrieve", str(path), question), 7)
-        rows.append((f"cold retrieve on {size} nodes, encoder included", f"{cold:.3f} s", "<= 1.2 s"))
+        rows.append(
+            (f"cold retrieve on {size} nodes, encoder included", f"{cold:.3f} s", "<= 1.2 s")
+        )
     return rows
 
 
@@ -233,7 +238,9 @@ def encode() -> list[Row]:
     assert encoder is not None
     source = find_source("all-MiniLM-L6-v2")
     peer = SentenceTransformer(str(source.folder), device="cpu")
-    questions = [f"Which {word} station does the train call at on line {n}?" for n, word in enumerate(WORDS)]
+    questions = [
+        f"Which {word} station does the train call at on line {n}?" for n, word in enumerate(WORDS)
+    ]
     ours, theirs = [], []
     for question in questions:
         start = time.perf_counter()
@@ -284,7 +291,9 @@ FIGURES = {"encode": encode, "contribute": contribute, "build": build, "start": 
 
 def main() -> None:
     """Print the asked figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--only", default=",".join(FIGURES), help="comma-separated names")
     names = parser.parse_args().only.split(",")
     rows = [row for name in names for row in FIGURES[name]()]

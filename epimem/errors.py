@@ -71,8 +71,8 @@ class EpimemError(Exception):
         *,
         code: str | None = None,
         field: str | None = None,
-        got: str | int | float | None = None,
-        limit: int | float | None = None,
+        got: str | float | None = None,
+        limit: float | None = None,
         hint: str | None = None,
     ) -> None:
         super().__init__(message)
