@@ -73,7 +73,7 @@ def ingest(
 def _derive(
     controller: MemoryController, batch: Sequence[QueuedRun], deadline_s: float
 ) -> list[Reply[Derived] | ControllerError]:
-    """Derive a batch in one call; when that fails, each run by itself, so that one cannot hold up all."""
+    """Derive a batch in one call; when that fails, each run by itself: one must not hold up all."""
     try:
         return [*_call(controller, batch, deadline_s)]
     except ControllerError as error:

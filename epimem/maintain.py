@@ -90,31 +90,25 @@ def maintain(
     return report
 
 
+@dataclass
 class _Worker:
     """Maintenance of one namespace under one lease."""
 
-    def __init__(
-        self,
-        bank: Bank,
-        organizer: TreeOrganizer,
-        namer: Namer,
-        settings: TreeConfig,
-        ids: IdGenerator,
-        lease: Lease,
-        report: MaintainReport,
-        deadline_s: float,
-    ) -> None:
-        self.bank = bank
-        self.organizer = organizer
-        self.namer = namer
-        self.settings = settings
-        self.limits = Limits(capacity=settings.capacity, min_group=settings.min_group)
-        self.ids = ids
-        self.lease = lease
-        self.report = report
-        self.deadline_s = deadline_s
-        self.damage = 0
-        self.growth: Growth | None = None
+    bank: Bank
+    organizer: TreeOrganizer
+    namer: Namer
+    settings: TreeConfig
+    ids: IdGenerator
+    lease: Lease
+    report: MaintainReport
+    deadline_s: float
+    damage: int = 0
+    growth: Growth | None = None
+
+    @property
+    def limits(self) -> Limits:
+        """Capacity and smallest part."""
+        return Limits(capacity=self.settings.capacity, min_group=self.settings.min_group)
 
     def run(self, namespace: str, max_steps: int | None, progress: Progress | None) -> None:
         refused: set[str] = set()

@@ -88,7 +88,9 @@ def retrieve(
         mode=mode,
     )
     nodes = bank.nodes([candidate.node_id for candidate in found.candidates])
-    selection, warning, usage = _select(roles, question, found, nodes, budget, strict_selection)
+    selection, warning, usage = _select(
+        roles, question, found, nodes, budget=budget, strict=strict_selection
+    )
     chosen = [nodes[node_id] for node_id in selection.item_ids]
     sources = bank.nodes([key for node in chosen for key in node.supported_by])
     items = compose.items(chosen, sources)
@@ -137,6 +139,7 @@ def _select(
     question: Question,
     found: RecallResult,
     nodes: Mapping[str, Node],
+    *,
     budget: Budget,
     strict: bool,
 ) -> tuple[Selection, str, Usage]:

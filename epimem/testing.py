@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 from epimem.protocols import (
@@ -138,9 +139,7 @@ def split_in_order(request: SplitRequest) -> SplitLift:
     count = -(-len(ids) // request.capacity)
     count = min(max(count, 2), len(ids) // request.min_group)
     bounds = [round(part * len(ids) / count) for part in range(count + 1)]
-    parts = [
-        Part(child_ids=tuple(ids[low:high])) for low, high in zip(bounds, bounds[1:], strict=False)
-    ]
+    parts = [Part(child_ids=tuple(ids[low:high])) for low, high in pairwise(bounds)]
     return SplitLift(node_id=request.node.node_id, parts=tuple(parts))
 
 

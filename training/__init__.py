@@ -1,1 +1,1 @@
-"""Fine-tuning of the two controllers: demonstrations, training, evaluation. Its first commands come later."""
+"""Fine-tuning of the two controllers: demonstrations, training, evaluation. To come."""

@@ -50,9 +50,9 @@ from epimem.bank.side import Side
 from epimem.bank.steps import Lease
 from epimem.errors import (
     AccessError,
-    BankError,
     BankConflictError,
     BankCorruptError,
+    BankError,
     BankVersionError,
     EpimemError,
     NotFoundError,
@@ -875,7 +875,7 @@ def _create_database(
             },
         )
     engine.dispose()
-    os.chmod(temporary, 0o600)
+    temporary.chmod(0o600)
     descriptor = os.open(temporary, os.O_RDONLY)
     os.fsync(descriptor)
     os.close(descriptor)

@@ -1,4 +1,4 @@
-"""What comes in: runs, ready lessons, images. Durable when the receipt is returned; no model is called."""
+"""What comes in: ready lessons and what they bring along; no model is called."""
 
 from __future__ import annotations
 

@@ -61,8 +61,8 @@ class Shelf:
         rough = _means(
             self._scopes @ target.scope,
             self._anchors @ target.anchor,
-            self._has_scope * target.scope.any(),
-            self._has_anchor * target.anchor.any(),
+            np.logical_and(self._has_scope, target.scope.any()),
+            np.logical_and(self._has_anchor, target.anchor.any()),
         )
         places = np.arange(len(self._ids))
         if len(self._ids) > k:

@@ -131,7 +131,9 @@ def rewrite(commit: Commit, row: Any, node: Node | None) -> None:
 
 def first_checksum(row: Any) -> str:
     """Return the short checksum that the journal keeps: that of the version while it was live."""
-    columns = {name: getattr(row, name) for name in nodes.c.keys() if name != "version"}
+    columns = {
+        column.name: getattr(row, column.name) for column in nodes.c if column.name != "version"
+    }
     return checksum(_Row(**{**columns, "to_seq": None}))[:16]
 
 

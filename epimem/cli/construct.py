@@ -115,7 +115,7 @@ def maintain(bank: Path, steps: int | None, phase: Phase) -> None:
 @bank_settings
 @phase_option
 @json_option
-def build(  # noqa: PLR0913, PLR0917 - one parameter an option
+def build(
     bank: Path,
     format_name: str,
     source: str,

@@ -48,7 +48,8 @@ def vectorize(texts) -> list[NodeVectors]:
 
 
 def lesson(number: int, *, scope: str | None = None, question: int | None = None) -> LessonDraft:
-    words = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu".split()
+    words = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
+    words += ("eta", "theta", "iota", "kappa", "lambda", "mu")
     scope = scope or f"{words[number % 12]} {words[number % 5]} house"
     return LessonDraft(
         guidance=f"Guidance of {scope}: count the {words[number % 12]} ones",

@@ -1,4 +1,4 @@
-"""SIGKILL at every named step of every writing operation: nothing acknowledged lost, nothing half done."""
+"""SIGKILL at every named step of every writing operation: nothing lost, nothing half done."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from crash import (  # noqa: E402
+from crash import (
     CALLER,
     LIMITS,
     add_lessons,
@@ -21,8 +21,8 @@ from crash import (  # noqa: E402
     run_maintain,
 )
 
-from epimem.bank.bank import Bank  # noqa: E402
-from epimem.bank.versions import FROZEN_NAME  # noqa: E402
+from epimem.bank.bank import Bank
+from epimem.bank.versions import FROZEN_NAME
 
 
 @pytest.fixture

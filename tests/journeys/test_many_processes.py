@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from crash import (  # noqa: E402
+from crash import (
     CALLER,
     LIMITS,
     add_lessons,
@@ -24,15 +24,15 @@ from crash import (  # noqa: E402
     vectorize,
 )
 
-from epimem.bank.bank import Bank  # noqa: E402
-from epimem.bank.intake import Caller  # noqa: E402
-from epimem.bank.recall import Recall  # noqa: E402
-from epimem.errors import BankBusyError, EpimemError  # noqa: E402
-from epimem.operations.place import apply as place  # noqa: E402
-from epimem.operations.base import Context  # noqa: E402
-from epimem.schema.ids import uuid7  # noqa: E402
-from epimem.schema.proposal import NewCategory, Place  # noqa: E402
-from epimem.testing import small_run  # noqa: E402
+from epimem.bank.bank import Bank
+from epimem.bank.intake import Caller
+from epimem.bank.recall import Recall
+from epimem.errors import BankBusyError, EpimemError
+from epimem.operations.base import Context
+from epimem.operations.place import apply as place
+from epimem.schema.ids import uuid7
+from epimem.schema.proposal import NewCategory, Place
+from epimem.testing import small_run
 
 SECONDS = 6.0
 EXPECTED = {"bank_locked_elsewhere", "stale_epoch", "conflict"}
@@ -159,6 +159,7 @@ def test_a_maintainer_whose_lease_was_taken_over_changes_nothing(tmp_path):
     with new_bank(tmp_path / "bank") as bank:
         add_lessons(bank, 1)
     with Bank.open(tmp_path / "bank", clock=lambda: now[0]) as slow:
+        # The lease is released after the bank it belongs to was looked at.
         with slow.lease("slow", ttl_s=5) as stale:
             tree = slow.plant(stale, "n")
             waiting = slow.inbox("n", limit=1)

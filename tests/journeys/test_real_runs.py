@@ -49,10 +49,7 @@ def _contains(words: list[str], wanted: list[str]) -> bool:
 def traces(tmp_path_factory):
     folder = tmp_path_factory.mktemp("traces")
     with _bank(folder / "bank") as memory:
-        records = [
-            record
-            for record in WhoAndWhenImporter().read(DATA / "who_and_when", admit=memory.add_image)
-        ]
+        records = list(WhoAndWhenImporter().read(DATA / "who_and_when", admit=memory.add_image))
         report = memory.build(records, rejected=folder / "rejected.jsonl")
         yield memory, records, report
 
@@ -151,9 +148,7 @@ def test_every_statement_of_a_lesson_stands_in_the_turns_it_names(traces):
 def visual(tmp_path_factory):
     folder = tmp_path_factory.mktemp("visual")
     with _bank(folder / "bank") as memory:
-        records = list(
-            VlmRunsImporter(take="runs").read(DATA / "vlm_runs", admit=memory.add_image)
-        )
+        records = list(VlmRunsImporter(take="runs").read(DATA / "vlm_runs", admit=memory.add_image))
         memory.build(records, rejected=folder / "rejected.jsonl")
         yield memory, records
 
@@ -196,14 +191,14 @@ def test_every_crop_equals_the_slice_of_its_source(visual):
         )
         assert answer.items, house
         for crop in answer.crops:
-            width, height, rgb = _pixels(memory.crop_png(crop), memory)
+            width, height, rgb = _pixels(memory.crop_png(crop))
             assert (width, height) == (crop.width, crop.height)
             assert rgb == _slice(memory, crop)
             shown += 1
     assert shown >= 12
 
 
-def _pixels(png: bytes, memory):
+def _pixels(png: bytes):
     from io import BytesIO
 
     from PIL import Image
@@ -275,7 +270,7 @@ def test_each_house_gets_exactly_one_summary_of_support_three_from_itself_alone(
 
 
 @needs_visual
-def test_a_fourth_question_makes_a_houses_summary_a_rule(ready, tmp_path):
+def test_a_fourth_question_makes_a_houses_summary_a_rule(tmp_path):
     """Each house in a bank of its own copy: one more question with the same advice."""
     houses = _house_of_lesson()
     with _bank(tmp_path / "bank") as memory:

@@ -1,0 +1,1 @@
+"""Controllers: what proposes for a bank. They import `epimem`, never an adapter."""

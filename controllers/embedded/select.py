@@ -1,0 +1,137 @@
+"""Select: which candidates apply to a question, with a reason for every one of them.
+
+A candidate applies when it passed the floor of recall, may be handed out (no loser of a conflict,
+no bare category), is of the question's family where both are known, and its scope does not
+contradict the question. Rules come first, then summaries, in order of recall; then at most one
+lesson, a positive one before one that says what was judged wrong. Nothing is a normal answer.
+
+A scope contradicts a question (ours) when the question lacks a name of it and either names
+another candidate's scope in full, or names something that the candidate's own question and
+guidance do not, although one of these holds the missing name: "Norden Statistik" is expected in a
+question like "what is the total in a Norden Statistik chart", and "Norden Energi" there is
+another house. A question that names nothing contradicts nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from controllers.embedded.names import name_words
+from controllers.embedded.scopes import Scope, names_in, node_anchor, node_scope
+from controllers.embedded.words import tokens
+from epimem.operations.rules import may_select
+from epimem.protocols import SelectRequest
+from epimem.schema.memory_input import Candidate, Selection, Verdict
+from epimem.schema.tree import Node
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The question: its text, family, names, and the scopes of candidates it names in full."""
+
+    text: str
+    family: str
+    names: frozenset[str]
+    named_scopes: tuple[Scope, ...]
+
+
+def select(request: SelectRequest) -> Selection:
+    """Return rules and at most one lesson, or nothing; a verdict for every candidate."""
+    nodes = {
+        candidate.node_id: request.nodes[candidate.node_id]
+        for candidate in request.candidates
+        if candidate.node_id in request.nodes
+    }
+    scopes = {key: node_scope(node, request.family) for key, node in nodes.items()}
+    asked = _asked(request, scopes)
+    refused = {
+        candidate.node_id: _refusal(candidate, nodes, scopes, asked)
+        for candidate in request.candidates
+    }
+    fitting = [nodes[key] for key in refused if not refused[key]]
+    rules = [node for kind in ("rule", "summary") for node in fitting if node.kind == kind][
+        : request.max_rules
+    ]
+    lesson = _lesson(request, fitting, rules)
+    chosen = {node.node_id for node in rules} | ({lesson.node_id} if lesson is not None else set())
+    verdicts = []
+    for key, reason in refused.items():
+        taken = key in chosen
+        said = reason or (
+            _accepted(nodes[key]) if taken else _passed_over(nodes[key], rules, request)
+        )
+        verdicts.append(Verdict(node_id=key, chosen=taken, reason=said))
+    return Selection(
+        rule_ids=tuple(node.node_id for node in rules),
+        lesson_id=lesson.node_id if lesson is not None else None,
+        verdicts=tuple(verdicts),
+    )
+
+
+def _asked(request: SelectRequest, scopes: Mapping[str, Scope]) -> _Asked:
+    named = tuple(
+        scope
+        for scope in dict.fromkeys(scopes.values())
+        if scope.names and names_in(request.question, scope.names) == scope.names
+    )
+    return _Asked(request.question, request.family, name_words(request.question), named)
+
+
+def _refusal(
+    candidate: Candidate,
+    nodes: Mapping[str, Node],
+    scopes: Mapping[str, Scope],
+    asked: _Asked,
+) -> str:
+    """Return why a candidate does not apply, empty when it does."""
+    node = nodes.get(candidate.node_id)
+    if node is None:
+        return "not shown"
+    if not candidate.passes:
+        return "no signal of recall reached its floor"
+    if not may_select(node):
+        return "a bare category" if node.kind == "category" else "lost a conflict"
+    family = node.lesson.family if node.lesson is not None else ""
+    if family and asked.family and family.casefold() != asked.family.casefold():
+        return f"of the family {family}, the question is of {asked.family}"
+    return _other_scope(scopes[candidate.node_id], node, asked)
+
+
+def _other_scope(scope: Scope, node: Node, asked: _Asked) -> str:
+    missing = scope.names - names_in(asked.text, scope.names)
+    if not missing:
+        return ""
+    absent = ", ".join(sorted(missing))
+    if any(not named.agrees(scope) for named in asked.named_scopes):
+        return f"for another scope: the question does not name {absent}"
+    guidance = node.lesson.guidance if node.lesson is not None else node.guidance
+    pattern = {token.casefold() for token in tokens(f"{node_anchor(node)}\n{guidance}")}
+    own = asked.names - pattern
+    if missing & pattern and own:
+        return f"for another scope: the question names {', '.join(sorted(own))}, not {absent}"
+    return ""
+
+
+def _lesson(request: SelectRequest, fitting: list[Node], rules: list[Node]) -> Node | None:
+    if request.max_lessons < 1 or (request.strict and rules):
+        return None
+    lessons = [node for node in fitting if node.kind == "lesson"]
+    positive = [node for node in lessons if node.polarity == "positive"]
+    return next(iter(positive or lessons), None)
+
+
+def _accepted(node: Node) -> str:
+    return f"applies: {node.kind}" + (", a caution" if node.polarity == "negative" else "")
+
+
+def _passed_over(node: Node, rules: list[Node], request: SelectRequest) -> str:
+    """Return why a candidate that applies was not taken."""
+    if node.kind != "lesson":
+        return f"applies, but {request.max_rules} rules are the limit"
+    if request.strict and rules:
+        above = any(rule.node_id == node.parent_id for rule in rules)
+        return "the chosen rule above it says it" if above else "a rule was chosen instead"
+    if request.max_lessons < 1:
+        return "applies, but no lesson was asked for"
+    return "applies, but a lesson before it was taken"
