@@ -18,6 +18,7 @@ from epimem.errors import BankConflictError, ControllerError
 from epimem.protocols import Derived, DeriveRequest, MemoryController, Reply
 from epimem.schema.lesson import IndexText, LessonDraft
 from epimem.schema.receipt import Usage
+from epimem.schema.text import TAG_BYTES, TITLE_BYTES, clean_text
 
 BATCH = 32
 Vectorize = Callable[[Sequence[IndexText]], Sequence[NodeVectors | None]]
@@ -162,12 +163,18 @@ def _of_run(draft: LessonDraft, queued: QueuedRun) -> LessonDraft:
     """Return a draft with what only the run can say: question, group, family, verdict source."""
     task, system = queued.run.task, queued.run.system
     source = queued.verdict_source if queued.verdict != "unknown" else "none"
-    return draft.model_copy(
-        update={
+    return LessonDraft.model_validate(
+        {
+            **{name: getattr(draft, name) for name in LessonDraft.model_fields},
             "question_key": task.question_key,
             "group_key": task.group_key,
-            "family": draft.family or task.family[:200],
+            "family": draft.family or _shortened(task.family, TITLE_BYTES),
             "verdict_source": source,
-            "harness": system.harness[:60],
+            "harness": _shortened(system.harness, TAG_BYTES),
         }
     )
+
+
+def _shortened(text: str, limit: int) -> str:
+    """Return a name of the run as ours: cleaned, and cut to so many bytes."""
+    return clean_text(clean_text(text).encode("utf-8")[:limit].decode("utf-8", "ignore")).strip()

@@ -106,8 +106,10 @@ class ExperienceMemory:
         folder = Path(path)
         loaded = encoder if encoder is not None else _load_encoder(config)
         identity = identity_of(loaded) if loaded is not None else None
-        bank = Bank.create(folder, encoder=identity, ids=ids, clock=clock)
+        # Settings first: a bank that a crash left without them would open with others.
+        Bank.prepare(folder)
         configuration.save(folder, config)
+        bank = Bank.create(folder, encoder=identity, ids=ids, clock=clock)
         return cls(
             bank,
             config,

@@ -124,14 +124,24 @@ class Bank:
             StorageError: the folder cannot be written.
         """
         folder = Path(path)
+        cls.prepare(folder)
+        with translated():
+            _create_database(folder, encoder, ids(), clock)
+        return cls.open(folder, ids=ids, clock=clock)
+
+    @staticmethod
+    def prepare(folder: Path) -> None:
+        """Make the folders of a new bank.
+
+        Raises:
+            BankConflictError: `bank_exists`.
+            StorageError: the folder cannot be written.
+        """
         if (folder / FILE_NAME).exists():
             raise BankConflictError("a bank is here already", code="bank_exists")
         with translated():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for name in ("blobs",):
-                (folder / name).mkdir(mode=0o700, exist_ok=True)
-            _create_database(folder, encoder, ids(), clock)
-        return cls.open(folder, ids=ids, clock=clock)
+            (folder / "blobs").mkdir(mode=0o700, exist_ok=True)
 
     @classmethod
     def open(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import click
 
 from epimem.cli import records
+from epimem.cli.early_encoder import EarlyEncoder
 from epimem.cli.options import (
     Phase,
     bank_argument,
@@ -101,8 +102,9 @@ def retrieve(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> None:
     """Retrieve and print the answer."""
     asked = records.read_text(question)
+    early = EarlyEncoder(bank, asked)
     ids = image_ids(images)
-    with open_bank(bank, read_only=True) as memory:
+    with open_bank(bank, read_only=True, encoder=early.result()) as memory:
         answer = memory.retrieve(
             asked,
             images=ids,

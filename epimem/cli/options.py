@@ -16,6 +16,7 @@ from epimem.errors import NotFoundError, RecordError
 
 if TYPE_CHECKING:
     from epimem.memory import ExperienceMemory
+    from epimem.protocols import Encoder
 
 F = TypeVar("F", bound=Callable[..., Any])
 Decorator = Callable[[F], F]
@@ -160,7 +161,11 @@ def bank_settings(function: F) -> F:
 
 
 def open_bank(
-    bank: Path, *, read_only: bool = False, phase: Phase = "construction"
+    bank: Path,
+    *,
+    read_only: bool = False,
+    phase: Phase = "construction",
+    encoder: Encoder | None = None,
 ) -> ExperienceMemory:
     """Open a bank.
 
@@ -170,7 +175,7 @@ def open_bank(
     from epimem.memory import ExperienceMemory
 
     try:
-        return ExperienceMemory.open(bank, read_only=read_only, phase=phase)
+        return ExperienceMemory.open(bank, read_only=read_only, phase=phase, encoder=encoder)
     except NotFoundError as error:
         raise NotFoundError(
             "no bank in this folder", got=str(bank), hint="`epimem init PATH` makes one"
