@@ -34,6 +34,8 @@ from epimem.schema.proposal import (
 from epimem.schema.tree import Node, Tree
 
 EXAMPLES = 3
+# Merged categories keep room for the next arrivals (ours): else they are split again at once.
+MERGE_FILL = 0.75
 # A step may supersede at most min(max(8, 5 %), 100) items.
 DAMAGE_FLOOR, DAMAGE_SHARE, DAMAGE_CEILING = 8, 0.05, 100
 
@@ -156,7 +158,7 @@ class Growth:
         best: tuple[str | None, float] = (None, -1.0)
         for other in self.tree.siblings(key):
             together = size + len(self.tree.children_of(other))
-            fits = together <= self._limits.capacity and other not in taken
+            fits = together <= MERGE_FILL * self._limits.capacity and other not in taken
             if not fits or self.tree.node(other).shelf != node.shelf:
                 continue
             found = likeness(own, self._vectors[other]).mean

@@ -8,6 +8,7 @@ snapshot, restore, diff, freeze, revoke, check
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -29,13 +30,14 @@ from epimem.maintain import MaintainReport, maintain
 from epimem.operations.base import Limits
 from epimem.protocols import Encoder, MemoryController, TreeOrganizer
 from epimem.retrieve import Question, Roles, explain, retrieve
-from epimem.schema import strict_json
+from epimem.schema.contribution import read_contribution
 from epimem.schema.ids import IdGenerator, uuid7
 from epimem.schema.lesson import Authority, Evidence, IndexText, LessonDraft
 from epimem.schema.memory_input import Budget, Crop, MemoryInput
+from epimem.schema.names import checked_id, checked_name, checked_title
 from epimem.schema.outcome import SealedOutcome
 from epimem.schema.receipt import Receipt
-from epimem.schema.run import SCHEMA, Run
+from epimem.schema.run import Run
 from epimem.schema.tree import Node, Tree
 
 if TYPE_CHECKING:
@@ -239,12 +241,16 @@ class ExperienceMemory:
         lesson from another question is `folded` into the first as evidence.
 
         Raises:
-            RecordError: not a run or lesson; names the field.
+            RecordError: not a run or lesson, or the outcome of another run; names the field.
             AccessError: revoked text, or an oracle outcome in the evaluation phase.
         """
-        record = _record(item)
-        space = namespace or self.config.namespace
+        record = read_contribution(item)
+        space = self._space(namespace)
+        if idempotency_key is not None:
+            checked_id(idempotency_key, "idempotency_key")
         if isinstance(record, Run):
+            if outcome is not None and outcome.run_id != record.run_id:
+                raise RecordError("the outcome is of another run", field="outcome.run_id")
             return self.bank.add_run(
                 record,
                 outcome,
@@ -258,6 +264,12 @@ class ExperienceMemory:
         return self.bank.add_lesson(
             record, vectors, caller=self.caller, namespace=space, idempotency_key=idempotency_key
         )
+
+    def _space(self, namespace: str | None) -> str:
+        """Return a namespace as its lessons carry it; the configured one for None only."""
+        if namespace is None:
+            return self.config.namespace
+        return checked_name(namespace, "namespace")
 
     def _vectorize(self, texts: Sequence[IndexText]) -> list[NodeVectors | None]:
         encoder = self.encoder
@@ -362,11 +374,11 @@ class ExperienceMemory:
             Roles(controller, organizer, self.config.tree_organizer.deadline_s),
             Question(
                 text=question,
-                namespace=namespace or self.config.namespace,
-                image_ids=tuple(images),
-                family=family,
-                reader=reader,
-                run_id=run_id,
+                namespace=self._space(namespace),
+                image_ids=tuple(checked_id(image, "images") for image in images),
+                family=checked_title(family, "family"),
+                reader=checked_name(reader, "reader") if reader else "",
+                run_id=checked_id(run_id, "run_id") if run_id is not None else None,
                 minimum_authority=minimum_authority,
             ),
             budget=budget or self.config.budget,
@@ -396,6 +408,8 @@ class ExperienceMemory:
 
     def explain(self, retrieval_id: str | None = None) -> dict[str, Any] | None:
         """Return a logged retrieval with its candidates, scores and verdicts; the last by default."""
+        if retrieval_id is not None:
+            checked_id(retrieval_id, "retrieval_id")
         return explain(self.bank, retrieval_id)
 
     def feedback(
@@ -418,7 +432,7 @@ class ExperienceMemory:
         """
         given = Feedback.read(
             {
-                "retrieval_id": retrieval_id,
+                "retrieval_id": checked_id(retrieval_id, "retrieval_id"),
                 "verdict": verdict,
                 "source": source,
                 "helped": list(helped),
@@ -429,7 +443,7 @@ class ExperienceMemory:
 
     def tree(self, namespace: str | None = None, at: int | str | None = None) -> Tree | None:
         """Return the tree of a namespace, now or at a point."""
-        return self.bank.tree(namespace or self.config.namespace, at)
+        return self.bank.tree(self._space(namespace), _point(at) if at is not None else None)
 
     # -- versions ----------------------------------------------------------------------------------
 
@@ -439,12 +453,12 @@ class ExperienceMemory:
 
     def diff(self, first: int | str, second: int | str) -> versions.Difference:
         """Compare two states."""
-        return self.bank.diff(first, second)
+        return self.bank.diff(_point(first), _point(second))
 
     def restore(self, point: int | str) -> int:
         """Make the trees as they were at a point, as a new commit."""
         self._require_construction("restore")
-        return self.bank.restore(point, self.limits, caller=self.caller)
+        return self.bank.restore(_point(point), self.limits, caller=self.caller)
 
     def freeze(self) -> versions.Frozen:
         """Make the bank immutable: the index is folded in, and no file changes any more."""
@@ -456,6 +470,7 @@ class ExperienceMemory:
 
     def revoke(self, target: revocation.Target, name: str) -> revocation.Scope:
         """Remove an item, a run or a contributor with everything derived from it, for good."""
+        name = (checked_name if target == "contributor" else checked_id)(name, target)
         scope = self.bank.revoke(target, name, self.limits, caller=self.caller)
         self._recall = None
         return scope
@@ -491,12 +506,20 @@ class _StoredOrMade:
 
 def _caller(config: Config, phase: Phase, given: Caller | None) -> Caller:
     if given is not None:
-        return given
+        return replace(
+            given,
+            contributor=checked_name(given.contributor, "caller.contributor"),
+            organisation=checked_name(given.organisation, "caller.organisation"),
+        )
     return Caller(
         contributor=config.caller.contributor,
         organisation=config.caller.organisation,
         phase=phase,
     )
+
+
+def _point(point: int | str) -> int | str:
+    return checked_id(point, "point") if isinstance(point, str) else point
 
 
 def _load_encoder(config: Config) -> Encoder | None:
@@ -505,16 +528,3 @@ def _load_encoder(config: Config) -> Encoder | None:
     from epimem.bank.encoder import load_encoder
 
     return load_encoder(config.encoder.model)
-
-
-def _record(item: Run | LessonDraft | bytes | Mapping[str, Any]) -> Run | LessonDraft:
-    if isinstance(item, Run | LessonDraft):
-        return item
-    value = (
-        strict_json.loads(item, max_depth=strict_json.RUN_DEPTH, keep_surrogates=True)
-        if isinstance(item, bytes)
-        else dict(item)
-    )
-    if not isinstance(value, dict):
-        raise RecordError("a run or a lesson is an object", got=type(value).__name__)
-    return Run.read(value) if value.get("schema") == SCHEMA else LessonDraft.read(value)

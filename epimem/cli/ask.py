@@ -295,20 +295,22 @@ def _draw_explanation(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]
     from rich.text import Text
 
     answer = found["answer"]
-    table = Table()
-    for name in ("#", "kind", "item", "dense", "lexical", "fused", "floor", "verdict", "chosen"):
-        table.add_column(name, overflow="fold")
+    table = Table(expand=True)
+    for name in ("#", "dense", "lexical", "fused", "floor"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("item and verdict", ratio=1, overflow="fold")
     for row in rows:
+        item = Text(visible(f"{row['kind']}: {row['title']}"), style="bold" if row["chosen"] else "")
+        chosen = "chosen; " if row["chosen"] else ""
+        item.append(f"\n{chosen}{visible(row['verdict'])}", style="not bold")
+        item.append(f"\n{visible(row['node_id'])}", style="not bold dim")
         table.add_row(
             str(row["rank"]),
-            row["kind"],
-            Text(visible(f"{row['title']}\n{row['node_id']}", keep="\n")),
             _score(row.get("dense")),
             _score(row.get("lexical")),
             _score(row.get("rank_score", 0.0)),
             "passed" if row.get("passes") else "below",
-            Text(visible(row["verdict"])),
-            "yes" if row["chosen"] else "",
+            item,
         )
     about = (
         f"retrieval {found['retrieval_id']} at {found['at']}, bank at {found['bank_seq']}, "
