@@ -21,7 +21,7 @@ demo: $(STAMP)
 	@$(RUN)python -m benchmarks.arc.demo
 
 test: $(STAMP)
-	$(RUN)python -m pytest -q -m "not long" --durations=15
+	$(RUN)python -m pytest -q -m "not long" -n 2 --dist loadfile --durations=15
 
 test-long: $(STAMP)
 	$(RUN)python -m pytest -q -m long --durations=15 --timeout=3600

@@ -126,20 +126,20 @@ WORDS = (
 )
 
 
-def draft(number: int, *, groups: int = 400) -> LessonDraft:
-    """Return lesson `number`: about ten lessons share a scope, as the tasks of one house do."""
+def draft(number: int, *, group: int | None = None) -> LessonDraft:
+    """Return lesson `number` of a group (of 400 by default): lessons of one share their scope."""
     rng = np.random.default_rng(number)
-    group = np.random.default_rng(10_000_000 + number % groups)
-    scope = " ".join(group.choice(WORDS, 4))
+    house = np.random.default_rng(10_000_000 + (number % 400 if group is None else group))
+    scope = " ".join(house.choice(WORDS, 4))
     words = " ".join(rng.choice(WORDS, 12))
     return LessonDraft(
         guidance=f"For {scope} tasks number {number}: {words}",
         applies_when=f"The task names {scope}.",
         cautions=(f"Seen once: {words}",),
         index=IndexText(
-            topic=str(group.choice(WORDS)),
+            topic=str(house.choice(WORDS)),
             scope=scope,
-            question_anchor=f"Which {' '.join(group.choice(WORDS, 6))} applies to {scope}?",
+            question_anchor=f"Which {' '.join(house.choice(WORDS, 6))} applies to {scope}?",
         ),
         question_key=f"question-{number}",
         verdict_source="oracle",
@@ -361,28 +361,60 @@ def encode() -> list[Row]:
 
 
 def build() -> list[Row]:
-    """Compare the cost per lesson of the first thousand with that at ten thousand."""
+    """Compare the cost per lesson of the first thousand with that at ten thousand, in one build.
+
+    Two streams: new houses keep coming, ten lessons each (the bank grows and its shape stays); and
+    four hundred houses in turn (categories fill up, so that each consolidation compares more).
+    """
+    rows: list[Row] = []
+    for name, of_group in (("new houses", _new_houses), ("400 houses in turn", _same_houses)):
+        first, last, reading = _build_cost(of_group)
+        rows.append(
+            (
+                f"build, {name}: cost per lesson, last thousand over first",
+                f"{last / first:.2f}  ({last * 1000:.1f} ms over {first * 1000:.1f} ms CPU)",
+                "<= 1.3",
+            )
+        )
+        rows.append(("  reading the tree of 10,000 lessons once a run", f"{reading:.2f} s CPU", ""))
+    return rows
+
+
+def _new_houses(number: int) -> LessonDraft:
+    # Ten lessons a house, spread over a window of a hundred lessons.
+    block, place = divmod(number, 100)
+    return draft(number, group=block * 10 + place % 10)
+
+
+def _same_houses(number: int) -> LessonDraft:
+    return draft(number, group=number % 400)
+
+
+def _build_cost(of_group: Callable[[int], LessonDraft]) -> tuple[float, float, float]:
+    """Return CPU seconds per lesson in the first and the last thousand, and for reading the tree."""
+    lessons, part = 10_000, 1000
+    spent = [0.0] * (lessons // part)
     with tempfile.TemporaryDirectory() as folder:
         config = Config(encoder=EncoderConfig(model="table:384"))
         with ExperienceMemory.create(Path(folder) / "bank", config) as memory:
-            marks: list[tuple[int, float]] = [(0, 0.0)]
-            spent = 0.0
-            for start in range(0, 10_000, 1000):
-                begin = time.process_time()
-                for number in range(start, start + 1000):
-                    memory.contribute(draft(number))
-                memory.maintain()
-                spent += time.process_time() - begin
-                marks.append((start + 1000, spent))
-    first = marks[1][1] / 1000
-    last = (marks[-1][1] - marks[-2][1]) / 1000
-    return [
-        (
-            "cost per lesson, 9,000 to 10,000 over 0 to 1,000",
-            f"{last / first:.2f}  ({last * 1000:.2f} ms over {first * 1000:.2f} ms CPU)",
-            "<= 1.3",
-        )
-    ]
+            for number in range(lessons):
+                item = of_group(number)
+                start = time.process_time()
+                memory.contribute(item)
+                spent[number // part] += time.process_time() - start
+            mark = [time.process_time()]
+
+            def note(_: str, placed: int, __: int) -> None:
+                now = time.process_time()
+                spent[min(placed - 1, lessons - 1) // part] += now - mark[0]
+                mark[0] = now
+
+            memory.maintain(progress=note)
+            start = time.process_time()
+            memory.tree()
+            reading = time.process_time() - start
+    # A step belongs to the thousand that it ends in; the first and last whole ones are compared.
+    return spent[0] / part, spent[-1] / part, reading
 
 
 FIGURES = {"encode": encode, "contribute": contribute, "build": build, "start": start_up}
