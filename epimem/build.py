@@ -15,7 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TextIO, runtime_checkable
 
-from epimem.errors import AccessError, ImageError, NotFoundError, RecordError
+from epimem.errors import (
+    AccessError,
+    BankConflictError,
+    EpimemError,
+    ImageError,
+    NotFoundError,
+    RecordError,
+)
 from epimem.ingest import IngestReport
 from epimem.maintain import MaintainReport
 from epimem.schema.lesson import LessonDraft
@@ -27,6 +34,9 @@ Progress = Callable[[str, int, int], None]
 # Faults of one record: it is set aside and the others go on. Any other fault (a busy, frozen or
 # damaged bank, an encoder that does not fit) would meet every record, and ends the job.
 ABOUT_THE_RECORD = (AccessError, ImageError, NotFoundError, RecordError)
+# Of the bank's conflicts these two are the record's own: an id that stands for another record here,
+# and a region that was measured on an image of another size.
+_OWN_CONFLICTS = frozenset({"conflict", "invalid_field"})
 
 
 class ImportedRecord(Protocol):
@@ -103,7 +113,8 @@ class Rejects:
     def add(self, source: str, line: int, code: str, message: str) -> None:
         """Write one line."""
         if self._handle is None:
-            self._handle = self.path.open("w", encoding="utf-8")
+            # A file name that is no UTF-8 comes as surrogates: written as JSON's own escapes.
+            self._handle = self.path.open("w", encoding="utf-8", errors="backslashreplace")
         record = {"source": source, "line": line, "code": code, "reason": message}
         self._handle.write(json.dumps(record, ensure_ascii=False) + "\n")
         self._handle.flush()
@@ -147,6 +158,12 @@ def build(
     return report
 
 
+def about_the_record(error: EpimemError) -> bool:
+    """Return whether a fault is one of the record that was handed in, so that the others go on."""
+    own = isinstance(error, BankConflictError) and error.code in _OWN_CONFLICTS
+    return own or isinstance(error, ABOUT_THE_RECORD)
+
+
 def _receive(
     receiver: Receiver,
     record: ImportedRecord | RefusedRecord,
@@ -165,7 +182,9 @@ def _receive(
         outcome = record.outcome if isinstance(item, Run) else None
         try:
             receipt = receiver.contribute(item, outcome=outcome)
-        except ABOUT_THE_RECORD as error:
+        except EpimemError as error:
+            if not about_the_record(error):
+                raise
             rejects.add(record.source, 0, error.code, str(error))
             report.set_aside[error.code] += 1
         else:

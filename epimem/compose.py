@@ -6,15 +6,19 @@ that contains the mark has it broken up, so no item can close its own fence.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 from epimem.bank.bank import Bank
+from epimem.bank.images import CutCrop, fitted
 from epimem.errors import EpimemError
 from epimem.operations.rules import conflict_state
 from epimem.schema.ids import sha256
 from epimem.schema.lesson import Evidence
 from epimem.schema.memory_input import Budget, Crop, Item, MemoryInput
+from epimem.schema.region import Region
 from epimem.schema.tree import Node
 
 PREAMBLE = (
@@ -192,22 +196,51 @@ def _crops(
 
 def cut(bank: Bank, node_id: str, found: Evidence, pixels: int) -> Crop | None:
     """Cut one crop and keep it in the cache; None where the source is gone or damaged."""
-    try:
-        made = bank.images.crop(
-            bank.image(found.image_id), found.region, margin=MARGIN, max_pixels=pixels
-        )
-    except EpimemError:
+    made = _piece(bank, found.image_id, found.region, pixels)
+    if made is None:
         return None
-    name = sha256(made.png)
-    folder = bank.side.cache / "crops"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    (folder / f"{name}.png").write_bytes(made.png)
     return Crop(
         node_id=node_id,
         image_id=found.image_id,
         region=found.region,
         note=found.note,
-        blob=name,
+        blob=_kept(bank, made.png),
         width=made.width,
         height=made.height,
     )
+
+
+def cut_again(bank: Bank, crop: Crop) -> None:
+    """Make the file of a crop anew where its source is there; of what budget follows from its size."""
+    size = (crop.width, crop.height)
+    pixels = crop.width * crop.height
+    made = _piece(bank, crop.image_id, crop.region, pixels)
+    if made is not None and (made.width, made.height) != size:
+        budgets = range(pixels, (crop.width + 1) * (crop.height + 1))
+        fitting = (budget for budget in budgets if fitted(made.region, budget) == size)
+        made = _piece(bank, crop.image_id, crop.region, next(fitting, pixels))
+    if made is not None:
+        _kept(bank, made.png)
+
+
+def crop_file(bank: Bank, crop: Crop) -> Path:
+    """Return where the file of a crop is, or would be."""
+    return bank.side.cache / "crops" / f"{crop.blob}.png"
+
+
+def _piece(bank: Bank, image_id: str, region: Region, pixels: int) -> CutCrop | None:
+    try:
+        return bank.images.crop(bank.image(image_id), region, margin=MARGIN, max_pixels=pixels)
+    except EpimemError:
+        return None
+
+
+def _kept(bank: Bank, png: bytes) -> str:
+    """Put a crop into the cache under the hash of its bytes, whole or not at all; return the hash."""
+    name = sha256(png)
+    folder = bank.side.cache / "crops"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    temporary = folder / f"{name}.{os.getpid()}.tmp"
+    temporary.write_bytes(png)
+    temporary.replace(folder / f"{name}.png")
+    return name

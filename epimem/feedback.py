@@ -50,7 +50,6 @@ def feedback(bank: Bank, given: Feedback, *, caller: Caller, now: float) -> Rece
     Raises:
         NotFoundError: no such retrieval in this log.
         RecordError: an item that the retrieval did not show; nothing given at all.
-        AccessError: an oracle verdict in the evaluation phase.
     """
     shown = _retrieval(bank, given.retrieval_id)
     items = json.loads(shown["items"])

@@ -14,8 +14,9 @@ from epimem import deadline
 from epimem.bank.bank import Bank
 from epimem.bank.encoder import NodeVectors
 from epimem.bank.run_queue import QueuedRun
-from epimem.errors import BankConflictError, ControllerError
+from epimem.errors import BankConflictError, ControllerError, RecordError
 from epimem.protocols import Derived, DeriveRequest, MemoryController, Reply
+from epimem.schema.contribution import read_lesson
 from epimem.schema.lesson import IndexText, LessonDraft
 from epimem.schema.receipt import Usage
 from epimem.schema.text import TAG_BYTES, TITLE_BYTES, clean_text
@@ -96,6 +97,7 @@ def _call(
     return deadline.call(
         "memory controller: derive",
         lambda: controller.derive(requests),
+        kind=Derived,
         expected=len(requests),
         deadline_s=deadline_s,
     )
@@ -113,11 +115,15 @@ def _finish(
         _fail(bank, queued, f"{reply.code}: {reply.message}", report)
         return
     report.usage += reply.usage
-    reason = _fault(reply, queued)
+    reason = _fault(reply)
     if reason or reply.value is None:
         _fail(bank, queued, reason, report)
         return
-    drafts = [_of_run(draft, queued) for draft in reply.value.drafts]
+    drafts, faults = _sound(reply.value.drafts, queued)
+    if faults and not drafts:
+        _fail(bank, queued, faults[0], report)
+        return
+    report.refused.update(faults)
     try:
         receipts = bank.commit_derivation(
             queued,
@@ -127,9 +133,12 @@ def _finish(
             prompt_version=controller.prompt_version,
             nothing=reply.value.nothing if not drafts else "",
         )
-    except BankConflictError:
-        # Another ingest was faster; its lessons stand.
-        report.states["ended_elsewhere"] += 1
+    except BankConflictError as error:
+        if error.code == "conflict":
+            # Another ingest was faster; its lessons stand.
+            report.states["ended_elsewhere"] += 1
+        else:
+            _fail(bank, queued, f"{error.code}: {error.message}", report)
         return
     statuses = Counter(receipt.status for receipt in receipts)
     stored = statuses["stored"] + statuses["folded"] + statuses["duplicate"]
@@ -145,27 +154,45 @@ def _fail(bank: Bank, queued: QueuedRun, reason: str, report: IngestReport) -> N
     report.failures[reason] += 1
 
 
-def _fault(reply: Reply[Derived], queued: QueuedRun) -> str:
-    """Return why a reply cannot be used, empty where it can.
-
-    A run judged wrong never yields positive guidance, whatever the controller says.
-    """
+def _fault(reply: Reply[Derived]) -> str:
+    """Return why a reply cannot be used at all, empty where it can."""
     if reply.value is None:
         return f"{reply.reason or 'schema'}: {reply.detail}"
-    if not isinstance(reply.value, Derived):
-        return "schema: not a Derived"
-    if queued.verdict == "wrong" and any(d.polarity == "positive" for d in reply.value.drafts):
-        return "contradiction: positive guidance from a run judged wrong"
+    if not isinstance(reply.value.drafts, tuple | list):
+        return "schema: no drafts"
     return ""
 
 
+def _sound(drafts: Sequence[LessonDraft], queued: QueuedRun) -> tuple[list[LessonDraft], list[str]]:
+    """Return the drafts that can be stored, and why the others cannot: an odd one goes alone.
+
+    A run judged wrong never yields positive guidance, whatever the controller says.
+    """
+    sound: list[LessonDraft] = []
+    faults: list[str] = []
+    for draft in drafts:
+        if not isinstance(draft, LessonDraft):
+            faults.append("schema: not a lesson")
+        elif queued.verdict == "wrong" and draft.polarity == "positive":
+            faults.append("contradiction: positive guidance from a run judged wrong")
+        else:
+            try:
+                # Read again: what was built with `model_copy` was never checked.
+                sound.append(read_lesson(_of_run(draft, queued)))
+            except RecordError as error:
+                faults.append(f"{error.code}: {error.field}: {error.message}")
+    return sound, faults
+
+
 def _of_run(draft: LessonDraft, queued: QueuedRun) -> LessonDraft:
-    """Return a draft with what only the run can say: question, group, family, verdict source."""
+    """Return a draft with what only the run can say: question, group, family, verdict source.
+
+    Family and harness are run text, and are made fit for a lesson.
+    """
     task, system = queued.run.task, queued.run.system
     source = queued.verdict_source if queued.verdict != "unknown" else "none"
-    return LessonDraft.model_validate(
-        {
-            **{name: getattr(draft, name) for name in LessonDraft.model_fields},
+    return draft.model_copy(
+        update={
             "question_key": task.question_key,
             "group_key": task.group_key,
             "family": draft.family or _shortened(task.family, TITLE_BYTES),

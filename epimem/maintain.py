@@ -18,9 +18,10 @@ from epimem import deadline
 from epimem.bank.bank import Bank
 from epimem.bank.steps import Lease, OpenStep
 from epimem.config import TreeConfig
-from epimem.errors import BankConflictError
+from epimem.errors import BankConflictError, ControllerError
 from epimem.growth import Growth, Namer, PlannedPlace, same_category_groups
 from epimem.operations.base import Limits, refusal
+from epimem.operations.registry import OPERATIONS
 from epimem.operations.rules import Standing, support
 from epimem.protocols import (
     ConsolidateRequest,
@@ -30,7 +31,7 @@ from epimem.protocols import (
     TreeOrganizer,
 )
 from epimem.schema.ids import IdGenerator
-from epimem.schema.proposal import Accepted, OpName, Place, Rejection
+from epimem.schema.proposal import Accepted, OpName, Place, Rejection, SplitLift
 from epimem.schema.receipt import Usage
 from epimem.schema.tree import Node
 
@@ -189,11 +190,15 @@ class _Worker:
         self.report.steps += 1
 
     def _ask(
-        self, name: str, method: Callable[[Sequence[Q]], Sequence[Reply[A]]], requests: Sequence[Q]
+        self,
+        name: OpName,
+        method: Callable[[Sequence[Q]], Sequence[Reply[A]]],
+        requests: Sequence[Q],
     ) -> Sequence[Reply[A]]:
         return deadline.call(
             f"tree organizer: {name}",
             lambda: method(requests),
+            kind=OPERATIONS[name].record,
             expected=len(requests),
             deadline_s=self.deadline_s,
         )
@@ -273,6 +278,13 @@ class _Worker:
             waiting |= changed | growth.parents_of(changed)
         return {key for key in dirty if key in growth.tree}
 
+    def _ask_split(self, request: SplitRequest) -> Reply[SplitLift]:
+        """Ask for a partition; a call that fails as a whole is a failed try, as capacity must hold."""
+        try:
+            return self._ask("split_lift", self.organizer.split_lift, [request])[0]
+        except ControllerError as error:
+            return Reply(value=None, reason="schema", detail=str(error))
+
     def _split_one(self, step: int, node_id: str) -> Accepted:
         growth = self._growth
         request = SplitRequest(
@@ -283,7 +295,7 @@ class _Worker:
             min_group=self.limits.min_group,
         )
         for _ in range(SPLIT_TRIES):
-            reply = self._ask("split_lift", self.organizer.split_lift, [request])[0]
+            reply = self._ask_split(request)
             self.report.usage += reply.usage
             if reply.value is None or reply.value.node_id != node_id:
                 self._refuse(step, "split_lift", reply)
@@ -358,11 +370,12 @@ class _Worker:
         superseded = growth.superseded(result)
         cap = growth.damage_cap()
         capped = result.op in {"merge", "consolidate"}
-        if superseded and capped and self.damage + superseded > cap:
+        if capped and superseded and self.damage + superseded > cap:
             detail = f"step would supersede more than {cap} items"
             self._keep(step, refusal(result.op, "damage_cap", detail))
             return None
-        self.damage += superseded
+        # A split that capacity forces does not count: the bound on children is an invariant.
+        self.damage += superseded if capped else 0
         vectors = growth.vectors_of_new(result)
         base = self.bank.commit_operation(self.lease, result, base=growth.base, vectors=vectors)
         growth.advance(result, base, vectors)

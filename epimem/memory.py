@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from epimem import compose, plugins
 from epimem import config as configuration
-from epimem import plugins
 from epimem.bank import revocation, versions
 from epimem.bank.bank import Bank
 from epimem.bank.check import Problem
@@ -31,8 +31,8 @@ from epimem.operations.base import Limits
 from epimem.protocols import Encoder, MemoryController, TreeOrganizer
 from epimem.retrieve import Question, Roles, explain, retrieve
 from epimem.schema.contribution import read_contribution
-from epimem.schema.ids import IdGenerator, uuid7
-from epimem.schema.lesson import Authority, Evidence, IndexText, LessonDraft
+from epimem.schema.ids import IdGenerator, sha256, uuid7
+from epimem.schema.lesson import Authority, IndexText, LessonDraft
 from epimem.schema.memory_input import Budget, Crop, MemoryInput
 from epimem.schema.names import checked_id, checked_name, checked_title
 from epimem.schema.outcome import SealedOutcome
@@ -395,14 +395,15 @@ class ExperienceMemory:
         return path.read_bytes()
 
     def crop_path(self, crop: Crop) -> Path:
-        """Return the file of a crop, made anew where it is missing."""
-        from epimem import compose
+        """Return the file of a crop, made anew where it is missing or damaged.
 
-        path = self.bank.side.cache / "crops" / f"{crop.blob}.png"
-        if not path.exists():
-            source = Evidence(image_id=crop.image_id, region=crop.region)
-            compose.cut(self.bank, crop.node_id, source, crop.width * crop.height)
-        if not path.exists():
+        Raises:
+            NotFoundError: the source is gone or damaged.
+        """
+        path = compose.crop_file(self.bank, crop)
+        if not _holds(path, crop.blob):
+            compose.cut_again(self.bank, crop)
+        if not _holds(path, crop.blob):
             raise NotFoundError("the source of this crop is gone", field="crop")
         return path
 
@@ -516,6 +517,10 @@ def _caller(config: Config, phase: Phase, given: Caller | None) -> Caller:
         organisation=config.caller.organisation,
         phase=phase,
     )
+
+
+def _holds(path: Path, digest: str) -> bool:
+    return path.is_file() and sha256(path.read_bytes()) == digest
 
 
 def _point(point: int | str) -> int | str:

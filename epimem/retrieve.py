@@ -159,6 +159,7 @@ def _select(
         reply = deadline.call(
             "tree organizer: select",
             lambda: roles.organizer.select([request]),
+            kind=Selection,
             expected=1,
             deadline_s=roles.deadline_s,
         )[0]
@@ -210,12 +211,14 @@ def _gate(
         reply = deadline.call(
             "memory controller: gate",
             lambda: roles.controller.gate([request]),
+            kind=int,
             expected=1,
             deadline_s=roles.deadline_s,
         )[0]
     except ControllerError as error:
         return 0, str(error), Usage()
-    return (1 if reply.value == 1 else 0), "", reply.usage
+    warning = f"gate gave nothing usable: {reply.reason}" if reply.value is None else ""
+    return (1 if reply.value == 1 else 0), warning, reply.usage
 
 
 def logged(bank: Bank, question: Question) -> MemoryInput | None:
@@ -260,7 +263,8 @@ def _log(
                 question.namespace,
                 question.family,
                 question.key,
-                json.dumps(list(selection.item_ids)),
+                # What was shown: an item that found no room in the budget is not in the answer.
+                json.dumps([item.node_id for item in answer.items]),
                 answer.canonical().decode("utf-8"),
                 json.dumps(candidates),
             ),

@@ -219,7 +219,7 @@ class Bank:
 
     @property
     def damaged(self) -> frozenset[str]:
-        """Ids of nodes that were withheld because their rows are damaged."""
+        """Ids of nodes and runs that were withheld because their rows or blobs are damaged."""
         return frozenset(self._damaged)
 
     @property
@@ -379,9 +379,16 @@ class Bank:
     # -- the run queue ---------------------------------------------------------------------------
 
     def queued_runs(self, *, limit: int, skip: Container[str] = ()) -> tuple[QueuedRun, ...]:
-        """Return runs whose turn has come, oldest first."""
+        """Return runs whose turn has come, oldest first; damaged ones are withheld."""
         with self._db.read() as connection:
-            return run_queue.due(connection, self._blobs, limit=limit, now=self._clock(), skip=skip)
+            return run_queue.due(
+                connection,
+                self._blobs,
+                limit=limit,
+                now=self._clock(),
+                skip=skip,
+                damaged=self._damaged,
+            )
 
     def commit_derivation(
         self,
@@ -599,9 +606,9 @@ class Bank:
             return reading.live_node(connection, node_id)
 
     def nodes(self, ids: Sequence[str]) -> dict[str, Node]:
-        """Return the live nodes among `ids`."""
+        """Return the live nodes among `ids`; damaged ones are withheld and named in `damaged`."""
         with self._db.read() as connection:
-            return reading.live_nodes(connection, ids)
+            return reading.live_nodes(connection, ids, self._damaged)
 
     def vectors(self, nodes: Iterable[Node]) -> dict[str, NodeVectors]:
         """Return the stored vectors of the nodes' present index texts."""

@@ -60,6 +60,10 @@ class Database:
         self._reader = self._engine(write=False)
         self._writer = None if self.read_only else self._engine(write=True)
         self._write_connection: Connection | None = None
+        if self._writer is not None and Path(f"{self.path}-journal").exists():
+            # A crash while the log mode was left (freeze): only a writer can roll that back.
+            with self.exclusive() as raw:
+                raw.execute("SELECT count(*) FROM sqlite_schema").fetchone()
 
     def _engine(self, *, write: bool) -> Engine:
         mode = "mode=ro&immutable=1" if self.immutable else "mode=rw" if write else "mode=ro"

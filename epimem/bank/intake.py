@@ -30,6 +30,8 @@ from epimem.schema.receipt import Receipt
 from epimem.schema.tree import Node, lesson_shelf
 
 IDEMPOTENCY_S = 7 * 24 * 3600
+# The receipts are looked through for expired ones once in so many commits.
+SWEEP_EVERY = 256
 MAX_SUPPORTS = 512
 MAX_CAUTIONS = 32
 FOLD = "fold:"
@@ -394,24 +396,27 @@ def known_receipt(
 def keep_receipt(
     commit: Commit, caller: Caller, key: str, body_hash: str, receipt: Receipt, now: float
 ) -> None:
-    """Remember a receipt under its idempotency key; expired ones go."""
+    """Remember a receipt under its idempotency key; expired ones go now and then."""
     table = tables.idempotency
-    commit.connection.execute(
-        delete(table).where(
-            (table.c.expires_at <= int(now))
-            | ((table.c.contributor == caller.contributor) & (table.c.key == key))
-        )
-    )
-    commit.connection.execute(
-        insert(table),
-        {
-            "contributor": caller.contributor,
-            "key": key,
-            "body_hash": body_hash,
-            "receipt": receipt.canonical().decode("utf-8"),
-            "expires_at": int(now) + IDEMPOTENCY_S,
-        },
-    )
+    _drop_receipts(commit, (table.c.contributor == caller.contributor) & (table.c.key == key))
+    if commit.seq % SWEEP_EVERY == 0:
+        _drop_receipts(commit, table.c.expires_at <= int(now))
+    values = {
+        "contributor": caller.contributor,
+        "key": key,
+        "body_hash": body_hash,
+        "receipt": receipt.canonical().decode("utf-8"),
+        "expires_at": int(now) + IDEMPOTENCY_S,
+    }
+    commit.connection.execute(insert(table), values)
+    commit.count("receipt", *values.values())
+
+
+def _drop_receipts(commit: Commit, condition: ColumnElement[bool]) -> None:
+    table = tables.idempotency
+    for row in commit.connection.execute(select(table).where(condition)).all():
+        commit.discount("receipt", *row)
+    commit.connection.execute(delete(table).where(condition))
 
 
 def image_known(connection: Connection, image_id: str) -> bool:

@@ -35,17 +35,40 @@ def head(connection: Connection) -> Any:
 
 def namespaces(connection: Connection) -> tuple[str, ...]:
     """Return the namespaces that hold something, sorted."""
-    query = select(nodes.c.namespace).where(nodes.c.to_seq.is_(None)).distinct()
-    return tuple(sorted(connection.execute(query).scalars()))
+    return _namespaces_at(connection, None)
 
 
-def live_nodes(connection: Connection, ids: Sequence[str]) -> dict[str, Node]:
-    """Return the live nodes among `ids`; unknown and revoked ids are simply absent."""
+def _namespaces_at(connection: Connection, at: int | None) -> tuple[str, ...]:
+    query = select(nodes.c.namespace).where(valid_at(at)).distinct()
+    found = list(connection.execute(query).scalars())
+    if not all(isinstance(name, str) for name in found):
+        raise BankCorruptError("a stored node has no namespace", hint="epimem check")
+    return tuple(sorted(found))
+
+
+def live_nodes(
+    connection: Connection, ids: Sequence[str], damaged: set[str] | None = None
+) -> dict[str, Node]:
+    """Return the live nodes among `ids`; unknown and revoked ids are simply absent.
+
+    Args:
+        connection: to the bank.
+        ids: wanted.
+        damaged: takes the ids of damaged nodes, which are then absent too; without it they raise.
+
+    Raises:
+        BankCorruptError: a node is damaged and `damaged` is not given.
+    """
     found: dict[str, Node] = {}
     for part in chunks(ids):
         query = select(nodes).where(nodes.c.node_id.in_(part), nodes.c.to_seq.is_(None))
         for row in connection.execute(query):
-            found[row.node_id] = rows.to_node(row)
+            try:
+                found[row.node_id] = rows.to_node(row)
+            except BankCorruptError:
+                if damaged is None:
+                    raise
+                damaged.add(row.node_id)
     return found
 
 
@@ -131,7 +154,7 @@ def stored_vectors(connection: Connection, wanted: Iterable[Node]) -> dict[str, 
     for part in chunks(sorted(hashes)):
         query = select(tables.vectors).where(tables.vectors.c.node_id.in_(part))
         for row in connection.execute(query):
-            if row.text_hash == hashes[row.node_id]:
+            if row.text_hash == hashes.get(row.node_id):
                 found[row.node_id] = vectors_of(row)
     return found
 
@@ -229,9 +252,8 @@ def _gone(node_id: str) -> IndexRow:
 
 def state_digest(connection: Connection, at: int | None = None) -> str:
     """Return the digest of all trees at a sequence number: content only, no ids, times or usage."""
-    query = select(nodes.c.namespace).where(valid_at(at)).distinct()
     lines = []
-    for namespace in sorted(connection.execute(query).scalars()):
+    for namespace in _namespaces_at(connection, at):
         found = tree(connection, namespace, at)
         if found is not None:
             lines.append(f"{namespace}\x1f{found.digest()}")

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from epimem.bank import intake, reading, rows, tables, usage
+from epimem.bank import intake, reading, rows, run_queue, steps, tables, usage
 from epimem.bank.journal import Commit
 from epimem.errors import NotFoundError
 from epimem.operations import repair
@@ -166,22 +166,21 @@ def remove(commit: Commit, scope: Scope, context: Context) -> None:
         if tree is not None:
             _remove_from_tree(commit, tree, scope, context)
     _remove_from_inbox(commit, scope)
-    _purge_rejections(connection, scope)
+    _purge_rejections(commit, scope)
     _purge_history(commit, scope)
     _purge_feedback(commit, scope)
     _purge_images(commit, scope)
-    _purge_runs(commit, scope)
-    connection.execute(
-        insert(tables.revocations),
-        {
-            "seq": commit.seq,
-            "target": scope.contributor or "",
-            "items": json.dumps(
-                [sorted(scope.node_ids), sorted(scope.run_ids), sorted(scope.touched)]
-            ),
-            "purged": HIDDEN,
-        },
-    )
+    for run_id in sorted(scope.run_ids):
+        run_queue.drop(commit, run_id)
+    values = {
+        "seq": commit.seq,
+        "target": scope.contributor or "",
+        "items": json.dumps(
+            [sorted(scope.node_ids), sorted(scope.run_ids), sorted(scope.touched)]
+        ),
+    }
+    connection.execute(insert(tables.revocations), {**values, "purged": HIDDEN})
+    commit.count("revocation", *values.values())
 
 
 def _block(commit: Commit, scope: Scope) -> None:
@@ -360,24 +359,15 @@ def _purge_vectors(connection: Connection, scope: Scope) -> None:
                 )
 
 
-def _purge_rejections(connection: Connection, scope: Scope) -> None:
-    """Empty the refused proposals that a model may have written with something of the closure in view.
+def _purge_rejections(commit: Commit, scope: Scope) -> None:
+    """Empty the refused proposals whose writer may have had something of the closure in view.
 
-    A reply can quote anything that was shown, in part or reworded, so no search for a text finds all
-    of it. Emptied are those of the closure's namespaces from its first item on; operation and reason
-    stay.
+    A reply can quote anything that was shown, in part or reworded, so no search for a text finds
+    all of it. Emptied are those of the closure's namespaces from its first item on; operation and
+    reason stay.
     """
-    steps, table = tables.steps, tables.rejections
-    for namespace, first in _first_seen(connection, scope).items():
-        query = (
-            select(table.c.id, table.c.op, table.c.reason)
-            .join(steps, steps.c.step == table.c.step)
-            .where(steps.c.namespace == namespace, table.c.seq > first)
-        )
-        for row in connection.execute(query).all():
-            bare = Rejection(op=row.op, reason=row.reason)
-            body = bare.canonical().decode("utf-8")
-            connection.execute(update(table).where(table.c.id == row.id).values(body=body))
+    for namespace, first in sorted(_first_seen(commit.connection, scope).items()):
+        steps.blank_rejections(commit, namespace, first)
 
 
 def _first_seen(connection: Connection, scope: Scope) -> dict[str, int]:
@@ -432,13 +422,6 @@ def _purge_images(commit: Commit, scope: Scope) -> None:
             commit.note("image_gone", image_id)
 
 
-def _purge_runs(commit: Commit, scope: Scope) -> None:
-    for run_id in sorted(scope.run_ids):
-        for table in (tables.runs, tables.derivations):
-            commit.connection.execute(delete(table).where(table.c.run_id == run_id))
-        commit.note("run_gone", run_id)
-
-
 # -- what is left to do after it ---------------------------------------------------------------------
 
 
@@ -460,7 +443,7 @@ def pending(connection: Connection) -> list[Pending]:
     query = select(table).where(table.c.purged < DONE).order_by(table.c.seq)
     found = []
     for row in connection.execute(query):
-        reached, run_ids, touched = json.loads(row.items)
+        reached, run_ids, touched = rows.stored_list(row.items)
         ids = _with_readers(connection, {*reached, *touched})
         found.append(Pending(int(row.seq), frozenset(ids), frozenset(run_ids)))
     return found
@@ -482,7 +465,7 @@ def renamed_ids(connection: Connection) -> set[str]:
     found: set[str] = set()
     column = tables.revocations.c["items"]
     for items in connection.execute(select(column)).scalars():
-        found |= set(json.loads(items)[0])
+        found |= set(rows.stored_list(items)[0])
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pydantic import ValidationError
@@ -69,6 +70,21 @@ def to_node(row: Any) -> Node:
         return Node.model_validate_json(row.body)
     except (ValidationError, EpimemError) as error:
         raise BankCorruptError("a stored node cannot be read", field=row.node_id) from error
+
+
+def stored_list(text: Any) -> list[Any]:
+    """Read a stored JSON list.
+
+    Raises:
+        BankCorruptError: it is none.
+    """
+    try:
+        found = json.loads(text)
+    except (TypeError, ValueError) as error:
+        raise BankCorruptError("a stored list cannot be read", hint="epimem check") from error
+    if not isinstance(found, list):
+        raise BankCorruptError("a stored list cannot be read", hint="epimem check")
+    return found
 
 
 class _Row:

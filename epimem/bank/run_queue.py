@@ -10,13 +10,19 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from epimem.bank import tables
 from epimem.bank.blobs import BlobStore
 from epimem.bank.intake import FOLD, Caller, add_edges
 from epimem.bank.journal import Commit
-from epimem.errors import AccessError, BankConflictError, BankCorruptError
+from epimem.errors import (
+    AccessError,
+    BankConflictError,
+    BankCorruptError,
+    NotFoundError,
+    RecordError,
+)
 from epimem.schema import strict_json
 from epimem.schema.ids import sha256
 from epimem.schema.lesson import Authority, VerdictSource
@@ -143,12 +149,18 @@ def _refuse_taken(connection: Connection, run_id: str) -> None:
 
 
 def due(
-    connection: Connection, blobs: BlobStore, *, limit: int, now: float, skip: Container[str]
+    connection: Connection,
+    blobs: BlobStore,
+    *,
+    limit: int,
+    now: float,
+    skip: Container[str],
+    damaged: set[str],
 ) -> tuple[QueuedRun, ...]:
     """Return queued runs whose time has come, oldest first.
 
-    Raises:
-        BankCorruptError: a row or blob is damaged.
+    A run whose row or blob is damaged is withheld and its id added to `damaged`: it may not hold up
+    the others.
     """
     found: list[QueuedRun] = []
     query = (
@@ -159,7 +171,10 @@ def due(
     for row in connection.execute(query):
         if row.run_id in skip:
             continue
-        found.append(load(row, blobs))
+        try:
+            found.append(load(row, blobs))
+        except (BankCorruptError, NotFoundError, RecordError):
+            damaged.add(row.run_id)
         if len(found) == limit:
             break
     return tuple(found)
@@ -209,16 +224,25 @@ def mark_derived(
     state = "derived" if lessons else "nothing"
     if not set_state(commit, run_id, state=state, reason=nothing, lessons=lessons):
         return False
-    commit.connection.execute(
-        insert(tables.derivations),
-        {
-            "run_id": run_id,
-            "controller": controller,
-            "prompt_version": prompt_version,
-            "seq": commit.seq,
-        },
-    )
+    values = {
+        "run_id": run_id,
+        "controller": controller,
+        "prompt_version": prompt_version,
+        "seq": commit.seq,
+    }
+    commit.connection.execute(insert(tables.derivations), values)
+    commit.count("derivation", *values.values())
     return True
+
+
+def drop(commit: Commit, run_id: str) -> None:
+    """Delete a run and what is known of its derivation (revocation)."""
+    table = tables.derivations
+    for row in commit.connection.execute(select(table).where(table.c.run_id == run_id)).all():
+        commit.discount("derivation", *row)
+    for name in (runs, table):
+        commit.connection.execute(delete(name).where(name.c.run_id == run_id))
+    commit.note("run_gone", run_id)
 
 
 def counts(connection: Connection) -> dict[str, int]:

@@ -18,9 +18,10 @@ from typing import Any
 
 import platformdirs
 
-from epimem.bank.database import translated
+from epimem.bank.database import KernelLock, translated
 from epimem.errors import BankBusyError
 
+LOCK_NAME = "log.lock"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS retrievals (
     retrieval_id TEXT PRIMARY KEY, at TEXT NOT NULL, bank_seq INTEGER NOT NULL, run_id TEXT,
@@ -72,6 +73,15 @@ class Side:
                 raise
 
     def _connect(self) -> sqlite3.Connection:
+        lock = KernelLock(self._root / LOCK_NAME)
+        try:
+            # SQLite does not wait for another process that turns the file to WAL mode.
+            with lock:
+                return self._opened()
+        finally:
+            lock.close()
+
+    def _opened(self) -> sqlite3.Connection:
         try:
             return _open_log(self.log_path)
         except sqlite3.DatabaseError as error:

@@ -62,7 +62,7 @@ def take(connection: Connection, holder: str, *, now: float, ttl_s: float) -> in
 
 
 def _is_dead(holder: str) -> bool:
-    _, host, pid = json.loads(holder)
+    _, host, pid = rows.stored_list(holder)
     if host != socket.gethostname():
         return False
     try:
@@ -114,18 +114,17 @@ def open_step(
     table = tables.steps
     last = commit.connection.execute(select(func.max(table.c.step))).scalar_one()
     step = int(last or 0) + 1
-    commit.connection.execute(
-        insert(table),
-        {
-            "step": step,
-            "namespace": namespace,
-            "epoch": epoch,
-            "seq": commit.seq,
-            "lessons": json.dumps(list(lessons)),
-            "settings": strict_json.dumps(dict(settings)).decode("utf-8"),
-            "state": "open",
-        },
-    )
+    values = {
+        "step": step,
+        "namespace": namespace,
+        "epoch": epoch,
+        "seq": commit.seq,
+        "lessons": json.dumps(list(lessons)),
+        "settings": strict_json.dumps(dict(settings)).decode("utf-8"),
+        "state": "open",
+    }
+    commit.connection.execute(insert(table), values)
+    commit.count("step", *values.values())
     commit.note("step", [step, len(lessons)])
     return step
 
@@ -148,7 +147,7 @@ def open_steps(connection: Connection, namespace: str) -> list[OpenStep]:
         .order_by(table.c.step)
     )
     return [
-        OpenStep(int(row.step), int(row.seq), tuple(json.loads(row.lessons)))
+        OpenStep(int(row.step), int(row.seq), tuple(rows.stored_list(row.lessons)))
         for row in connection.execute(query)
     ]
 
@@ -168,9 +167,11 @@ def changed_since(connection: Connection, namespace: str, seq: int) -> list[str]
 def close_step(commit: Commit, epoch: int, step: int) -> None:
     """End a step."""
     check_epoch(commit.connection, epoch)
-    commit.connection.execute(
-        update(tables.steps).where(tables.steps.c.step == step).values(state="done")
-    )
+    here = tables.steps.c.step == step
+    for row in commit.connection.execute(select(tables.steps).where(here)).all():
+        commit.discount("step", *row)
+        commit.count("step", *row[:-1], "done")
+    commit.connection.execute(update(tables.steps).where(here).values(state="done"))
     commit.note("step_done", step)
 
 
@@ -230,17 +231,31 @@ def reject(commit: Commit, epoch: int, rejection: Rejection, *, step: int) -> No
     """Keep a refused proposal with its reason and the reply as it came, shortened."""
     check_epoch(commit.connection, epoch)
     kept = rejection.model_copy(update={"raw": rejection.raw[:MAX_REPLY_BYTES]})
-    commit.connection.execute(
-        insert(tables.rejections),
-        {
-            "seq": commit.seq,
-            "step": step,
-            "op": rejection.op,
-            "reason": rejection.reason,
-            "body": kept.canonical().decode("utf-8"),
-        },
-    )
+    values = {
+        "seq": commit.seq,
+        "step": step,
+        "op": rejection.op,
+        "reason": rejection.reason,
+        "body": kept.canonical().decode("utf-8"),
+    }
+    commit.connection.execute(insert(tables.rejections), values)
+    commit.count("rejection", *values.values())
     commit.note("rejection", [rejection.op, rejection.reason])
+
+
+def blank_rejections(commit: Commit, namespace: str, after: int) -> None:
+    """Take the replies out of a namespace's refused proposals after a commit (revocation)."""
+    table, steps = tables.rejections, tables.steps
+    query = (
+        select(table)
+        .join(steps, steps.c.step == table.c.step)
+        .where(steps.c.namespace == namespace, table.c.seq > after)
+    )
+    for row in commit.connection.execute(query).all():
+        body = Rejection(op=row.op, reason=row.reason).canonical().decode("utf-8")
+        commit.discount("rejection", *row[1:])
+        commit.count("rejection", row.seq, row.step, row.op, row.reason, body)
+        commit.connection.execute(update(table).where(table.c.id == row.id).values(body=body))
 
 
 def rejection_counts(connection: Connection) -> dict[str, int]:

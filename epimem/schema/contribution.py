@@ -1,4 +1,4 @@
-"""What can be contributed: a run or a ready lesson, read through its schema in whatever form it comes."""
+"""What can be contributed: a run or a ready lesson, read through its schema whatever its form."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def read_contribution(item: object) -> Run | LessonDraft:
     if not isinstance(item, Mapping):
         raise RecordError("a run or a lesson is an object", got=type(item).__name__)
     value = dict(item)
-    return Run.read(value) if value.get("schema") == SCHEMA else _findable(LessonDraft.read(value))
+    # The canonical form leaves out what stands at its default, so the schema may not be named.
+    if value.get("schema") == SCHEMA or "trajectory" in value:
+        return Run.read(value)
+    return _findable(LessonDraft.read(value))
 
 
 def read_lesson(draft: LessonDraft) -> LessonDraft:
