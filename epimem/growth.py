@@ -18,7 +18,7 @@ from epimem.bank.likeness import Near, Shelf, likeness
 from epimem.operations.base import Context, Limits
 from epimem.operations.capacity import over_full, partition
 from epimem.operations.registry import apply_proposal
-from epimem.operations.rules import Standing
+from epimem.operations.rules import Standing, has_new_support, support
 from epimem.protocols import CategoryView, MergeRequest, PlaceRequest, Vector
 from epimem.schema.ids import IdGenerator
 from epimem.schema.lesson import IndexText
@@ -195,6 +195,17 @@ class Growth:
         """Return the parents of the nodes that are in the tree."""
         found = {self.tree.node(key).parent_id for key in node_ids if key in self.tree}
         return {parent for parent in found if parent is not None}
+
+    def is_due(self, node_id: str) -> bool:
+        """Return whether a category of lessons has enough new support to be consolidated."""
+        node = self.tree.node(node_id)
+        if node.height != 1:
+            return False
+        return has_new_support(node, support(self.tree.child_nodes(node_id)))
+
+    def overdue(self) -> set[str]:
+        """Return all categories that are due: what a revocation or a restore left behind."""
+        return {key for key in self._categories if self.is_due(key)}
 
     def over_full_among(self, node_ids: Iterable[str]) -> str | None:
         """Return the lowest of these nodes that has more children than allowed, None where none has."""

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from epimem import deadline
-from epimem.bank.bank import Bank
+from epimem.bank.bank import LEASE_S, Bank
 from epimem.bank.steps import Lease, OpenStep
 from epimem.config import TreeConfig
 from epimem.errors import BankConflictError, ControllerError
 from epimem.growth import Growth, Namer, PlannedPlace, same_category_groups
 from epimem.operations.base import Limits, refusal
 from epimem.operations.registry import OPERATIONS
-from epimem.operations.rules import Standing, support
+from epimem.operations.rules import Standing
 from epimem.protocols import (
     ConsolidateRequest,
     PlaceRequest,
@@ -84,7 +84,8 @@ def maintain(
         ControllerError: the organizer failed as a whole; what was applied before stands.
     """
     report = MaintainReport()
-    with bank.lease() as lease:
+    # The lease outlasts one call of the organizer; it is renewed before each.
+    with bank.lease(ttl_s=LEASE_S + deadline_s) as lease:
         for namespace in bank.namespaces():
             worker = _Worker(bank, organizer, namer, settings, ids, lease, report, deadline_s)
             worker.run(namespace, max_steps, progress)
@@ -105,6 +106,7 @@ class _Worker:
     deadline_s: float
     damage: int = 0
     growth: Growth | None = None
+    overdue: set[str] = field(default_factory=set)
 
     @property
     def limits(self) -> Limits:
@@ -116,7 +118,7 @@ class _Worker:
         while max_steps is None or self.report.steps < max_steps:
             interrupted = self.bank.open_steps(namespace)
             batch = [] if interrupted else self._batch(namespace, refused)
-            if not batch and not interrupted:
+            if not batch and not interrupted and not self._left_behind(namespace):
                 break
             if self.growth is None:
                 self.growth = self._read(namespace)
@@ -134,6 +136,12 @@ class _Worker:
                 progress("maintain", self.report.placed, self.report.placed + waiting)
         self.report.waiting += len(refused)
 
+    def _left_behind(self, namespace: str) -> bool:
+        """Tell whether a revocation or a restore left categories to consolidate, with no lesson due."""
+        if self.growth is None and not self.bank.tree_changed_by().startswith("op:"):
+            self.growth = self._read(namespace)
+        return bool(self.overdue)
+
     def _batch(self, namespace: str, refused: set[str]) -> list[Node]:
         waiting = self.bank.inbox(namespace, limit=self.settings.batch + len(refused))
         fresh = [node for node in waiting if node.node_id not in refused]
@@ -142,7 +150,9 @@ class _Worker:
     def _read(self, namespace: str) -> Growth:
         tree = self.bank.plant(self.lease, namespace)
         base = self.bank.tree_seq
-        return Growth(tree, base, self.namer, self.limits, self.ids)
+        growth = Growth(tree, base, self.namer, self.limits, self.ids)
+        self.overdue = growth.overdue()
+        return growth
 
     @property
     def _growth(self) -> Growth:
@@ -183,7 +193,8 @@ class _Worker:
 
     def _finish(self, step: int, dirty: set[str]) -> None:
         self.damage = 0
-        dirty = self._split(step, dirty)
+        dirty = self._split(step, dirty | self.overdue)
+        self.overdue = set()
         dirty = self._merge(step, dirty)
         self._consolidate(step, dirty)
         self.bank.end_step(self.lease, step)
@@ -195,6 +206,7 @@ class _Worker:
         method: Callable[[Sequence[Q]], Sequence[Reply[A]]],
         requests: Sequence[Q],
     ) -> Sequence[Reply[A]]:
+        self.lease.renew()
         return deadline.call(
             f"tree organizer: {name}",
             lambda: method(requests),
@@ -340,7 +352,7 @@ class _Worker:
         requests = [
             ConsolidateRequest(growth.tree.node(key), growth.tree.child_nodes(key))
             for key in sorted(dirty)
-            if growth.tree.node(key).height == 1 and support(growth.tree.child_nodes(key)) >= 2
+            if growth.is_due(key)
         ]
         if not requests:
             return

@@ -513,6 +513,16 @@ class Bank:
         with self._db.read() as connection:
             return int(reading.head(connection).tree_seq)
 
+    def tree_changed_by(self) -> str:
+        """Return the kind of the last commit that changed a tree, empty where none did."""
+        table = tables.journal
+        with self._db.read() as connection:
+            seq = reading.head(connection).tree_seq
+            found = connection.execute(
+                select(table.c.kind).where(table.c.seq == seq)
+            ).scalar_one_or_none()
+        return str(found or "")
+
     def begin_step(
         self,
         lease: Lease,

@@ -175,9 +175,7 @@ def remove(commit: Commit, scope: Scope, context: Context) -> None:
     values = {
         "seq": commit.seq,
         "target": scope.contributor or "",
-        "items": json.dumps(
-            [sorted(scope.node_ids), sorted(scope.run_ids), sorted(scope.touched)]
-        ),
+        "items": json.dumps([sorted(scope.node_ids), sorted(scope.run_ids), sorted(scope.touched)]),
     }
     connection.execute(insert(tables.revocations), {**values, "purged": HIDDEN})
     commit.count("revocation", *values.values())

@@ -300,7 +300,9 @@ def _draw_explanation(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]
         table.add_column(name, no_wrap=True)
     table.add_column("item and verdict", ratio=1, overflow="fold")
     for row in rows:
-        item = Text(visible(f"{row['kind']}: {row['title']}"), style="bold" if row["chosen"] else "")
+        item = Text(
+            visible(f"{row['kind']}: {row['title']}"), style="bold" if row["chosen"] else ""
+        )
         chosen = "chosen; " if row["chosen"] else ""
         item.append(f"\n{chosen}{visible(row['verdict'])}", style="not bold")
         item.append(f"\n{visible(row['node_id'])}", style="not bold dim")

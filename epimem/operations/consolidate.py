@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from epimem.operations.base import Context, Edit, authority_of, name, reject
 from epimem.operations.conflicts import Refusal, standing_authority, updated
-from epimem.operations.rules import Standing, cleared, relevel
+from epimem.operations.rules import Standing, cleared, relevel, support
 from epimem.schema.lesson import AUTHORITIES
 from epimem.schema.proposal import Consolidate, Outcome, Rejection
 from epimem.schema.tree import Conflict, Node, Tree
@@ -35,6 +35,7 @@ def apply(tree: Tree, proposal: Consolidate, context: Context) -> Outcome:
         return reject(proposal, conflicts.reason, conflicts.detail)
     standing = context.standing.get(node.node_id, Standing())
     written = relevel(_written(node, proposal, lessons, conflicts), lessons, standing)
+    written = written.model_copy(update={"consolidated_at": support(lessons)})
     edit = Edit(tree)
     edit.put(written)
     edit.note_sources(node.node_id, (lesson.node_id for lesson in lessons))

@@ -60,6 +60,16 @@ class Standing(Record):
     base_wrong: StrictInt = Field(default=0, ge=0)
 
 
+def has_new_support(node: Node, supported: int) -> bool:
+    """Tell whether a category is due for consolidation: two questions, then each quarter more (ours).
+
+    That is at 2, 3, 4, 5, 7, 9, 12 and 15 questions: every step up to the level of a rule, and then
+    fewer, so that the cost of a lesson does not grow with the category it falls into.
+    """
+    grown = node.consolidated_at + max(1, -(-node.consolidated_at // 4))
+    return supported >= max(SUMMARY_SUPPORT, grown)
+
+
 def supports_of(lessons: Iterable[Node]) -> tuple[Support, ...]:
     """Return the supports of these lessons; those that name no question count for nothing."""
     return tuple(
@@ -240,6 +250,7 @@ def cleared(node: Node, conflicts: tuple[Conflict, ...] = ()) -> Node:
             "cautions": (),
             "supported_by": (),
             "conflicts": conflicts,
+            "consolidated_at": 0,
         }
     )
 

@@ -1,6 +1,6 @@
 """Names and ids that are handed in beside a record, held to the same rules as those inside one.
 
-A namespace that is not normalised would be another namespace than the one that its lessons carry, and
+A namespace that is not normalized would be another namespace than the one that its lessons carry, and
 an id that UTF-8 cannot hold would end in a driver's error instead of ours.
 """
 

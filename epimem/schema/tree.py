@@ -76,6 +76,7 @@ class Node(Record):
     cautions: tuple[LessonText, ...] = ()
     supported_by: tuple[str, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
+    consolidated_at: StrictInt = Field(default=0, ge=0)
     lesson: Lesson | None = None
 
     @property
@@ -98,7 +99,7 @@ class Node(Record):
     def content(self) -> bytes:
         """Return the canonical content for the state digest: no ids, parents, times or usage."""
         plain = self.plain()
-        for name in ("node_id", "parent_id", "namespace", "supported_by"):
+        for name in ("node_id", "parent_id", "namespace", "supported_by", "consolidated_at"):
             plain.pop(name, None)
         for conflict in plain.get("conflicts", ()):
             for side in ("first", "second"):

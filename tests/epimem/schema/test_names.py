@@ -8,7 +8,7 @@ from epimem.errors import RecordError
 from epimem.schema.names import checked_id, checked_name, checked_title
 
 
-def test_a_name_is_normalised_and_otherwise_as_it_is():
+def test_a_name_is_normalized_and_otherwise_as_it_is():
     assert checked_name("e\u0301quipe", "namespace") == "\u00e9quipe"
     assert checked_name("my-team 'a' 100%", "namespace") == "my-team 'a' 100%"
     assert checked_title("", "family") == ""
