@@ -254,7 +254,7 @@ def without_text(tree: Tree, node: Node) -> tuple[Tree, tuple[str, ...]]:
     index = source.index if source is not None else IndexText()
     renamed = cleared(node).model_copy(
         update={
-            "title": index.scope,
+            "title": source.title or index.topic if source is not None else "",
             "index": index,
             "authority": authority_of((source,) if source is not None else ()),
         }

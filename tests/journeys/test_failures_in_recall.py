@@ -271,7 +271,7 @@ QUERIES = {
     "Russian": ("Белые треугольники Верды не остановки", "треугольники Верды"),
     "Arabic": ("احسب المحطات البيضاء فقط", "المحطات البيضاء"),
     "Hindi": ("केवल सफेद स्टेशन गिनें", "सफेद स्टेशन"),
-    "German": ("Weiße Dreiecke zählen nicht als Halt", "WEISSE DREIECKE"),
+    "German": ("Weiße Dreiecke zählen nie mit", "WEISSE DREIECKE"),
     "decomposed": ("Le café de la gare compte", "cafe\u0301 de la gare"),
     "hyphen": ("Run the pre-edit hook before saving", "pre-edit"),
     "slash": ("Disk reads reach two GB/s here", "GB/s"),

@@ -274,9 +274,7 @@ def test_a_lesson_placed_in_the_tree_is_folded_into_where_it_stands(bank: Bank) 
 def test_folding_has_bounds(bank: Bank, image: str) -> None:
     evidence = tuple(shown(image, x) for x in range(MAX_EVIDENCE))
     first = add(bank, draft(evidence=evidence, cautions=tuple(f"c{n}" for n in range(30))))
-    more = draft(
-        "q1", evidence=(shown(image, 50),), cautions=tuple(f"d{n}" for n in range(10))
-    )
+    more = draft("q1", evidence=(shown(image, 50),), cautions=tuple(f"d{n}" for n in range(10)))
     assert add(bank, more).status == "folded"
     lesson = stored(bank, first)
     assert len(lesson.evidence) == MAX_EVIDENCE
