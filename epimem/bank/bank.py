@@ -13,10 +13,8 @@ worst. This class calls no model and reads no settings.
 
 from __future__ import annotations
 
-import os
-import stat
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -25,9 +23,9 @@ from sqlalchemy import insert, select
 
 from epimem.bank import (
     check,
+    creation,
     intake,
     journal,
-    migrations,
     reading,
     revocation,
     rows,
@@ -42,24 +40,21 @@ from epimem.bank.database import FILE_NAME, Database, translated
 from epimem.bank.encoder import EncoderIdentity, NodeVectors
 from epimem.bank.failpoints import failpoint
 from epimem.bank.images import AdmittedImage, ImageStore
-from epimem.bank.index import IndexRow
 from epimem.bank.intake import Caller, Origin
 from epimem.bank.journal import Clock, Commit, wall_clock
+from epimem.bank.reader import BankReader
 from epimem.bank.run_queue import QueuedRun
-from epimem.bank.side import Side
 from epimem.bank.steps import Lease
 from epimem.errors import (
     AccessError,
     BankConflictError,
     BankCorruptError,
     BankError,
-    BankVersionError,
     EpimemError,
     NotFoundError,
     StorageError,
 )
 from epimem.operations.base import Context, Limits
-from epimem.operations.rules import Standing
 from epimem.schema.ids import IdGenerator, sha256, uuid7
 from epimem.schema.lesson import LessonDraft
 from epimem.schema.outcome import SealedOutcome
@@ -72,41 +67,8 @@ LEASE_S = 30.0
 PURGE_WAIT_S = 5.0
 
 
-class Bank:
-    """One bank, opened for writing or reading. Use `create` and `open`; close it, or use `with`.
-
-    Attributes:
-        path: the bank's folder.
-        bank_id: uuid7 of the bank.
-        frozen: what `frozen.json` says, None where the bank is not frozen.
-        encoder: identity of the text encoder whose vectors are stored, None for lexical recall only.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        database: Database,
-        *,
-        frozen: versions.Frozen | None,
-        ids: IdGenerator,
-        clock: Clock,
-    ) -> None:
-        self.path = path
-        self.frozen = frozen
-        self._db = database
-        self._ids = ids
-        self._clock = clock
-        self._blobs = BlobStore(path / "blobs", read_only=database.read_only)
-        self._images = ImageStore(self._blobs)
-        self._contributors: set[str] = set()
-        self._damaged: set[str] = set()
-        self._side: Side | None = None
-        with database.read() as connection:
-            row = reading.head(connection)
-        if row.format != tables.FORMAT:
-            raise _version_error(row.format)
-        self.bank_id: str = row.bank_id
-        self.encoder = EncoderIdentity.read(row.encoder) if row.encoder else None
+class Bank(BankReader):
+    """One bank, opened for writing or reading. Use `create` and `open`; close it, or use `with`."""
 
     @classmethod
     def create(
@@ -126,22 +88,13 @@ class Bank:
         folder = Path(path)
         cls.prepare(folder)
         with translated():
-            _create_database(folder, encoder, ids(), clock)
+            creation.create_database(folder, encoder, ids(), clock)
         return cls.open(folder, ids=ids, clock=clock)
 
     @staticmethod
     def prepare(folder: Path) -> None:
-        """Make the folders of a new bank.
-
-        Raises:
-            BankConflictError: `bank_exists`.
-            StorageError: the folder cannot be written.
-        """
-        if (folder / FILE_NAME).exists():
-            raise BankConflictError("a bank is here already", code="bank_exists")
-        with translated():
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (folder / "blobs").mkdir(mode=0o700, exist_ok=True)
+        """Make the folders of a new bank; see `creation.prepare_folder`."""
+        creation.prepare_folder(folder)
 
     @classmethod
     def open(
@@ -165,7 +118,7 @@ class Bank:
         folder = Path(path)
         if not (folder / FILE_NAME).is_file():
             raise NotFoundError("no bank in this folder", hint="`epimem init` makes one")
-        _check_location(folder)
+        creation.check_location(folder)
         with translated():
             frozen = versions.read_frozen(folder)
         if (
@@ -174,7 +127,7 @@ class Bank:
         ):
             raise BankCorruptError("the frozen bank does not match its digest", hint="epimem check")
         database = Database(folder, read_only=read_only, immutable=frozen is not None)
-        _check_application(database)
+        creation.check_application(database)
         bank = cls(folder, database, frozen=frozen, ids=ids, clock=clock)
         if not database.read_only:
             bank._recover()
@@ -192,47 +145,6 @@ class Bank:
                 # A reader keeps old pages: the next opening tries again.
                 if error.code != "bank_busy":
                     raise
-
-    def close(self) -> None:
-        """Close all files."""
-        self._images.close()
-        self._db.close()
-        if self._side is not None:
-            self._side.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    @property
-    def read_only(self) -> bool:
-        """Whether writes are refused."""
-        return self._db.read_only
-
-    @property
-    def head_seq(self) -> int:
-        """The number of the last commit."""
-        with self._db.read() as connection:
-            return int(reading.head(connection).head_seq)
-
-    @property
-    def damaged(self) -> frozenset[str]:
-        """Ids of nodes and runs that were withheld because their rows or blobs are damaged."""
-        return frozenset(self._damaged)
-
-    @property
-    def side(self) -> Side:
-        """The retrieval log and cache beside the bank."""
-        if self._side is None:
-            self._side = Side(self.path, self.bank_id)
-        return self._side
-
-    @property
-    def changed(self) -> tuple[int, int]:
-        """A cheap sign that differs after a commit of any process."""
-        return self._db.data_version()
 
     @contextmanager
     def _commit(self, kind: str, contributor: str) -> Iterator[Commit]:
@@ -378,18 +290,6 @@ class Bank:
 
     # -- the run queue ---------------------------------------------------------------------------
 
-    def queued_runs(self, *, limit: int, skip: Container[str] = ()) -> tuple[QueuedRun, ...]:
-        """Return runs whose turn has come, oldest first; damaged ones are withheld."""
-        with self._db.read() as connection:
-            return run_queue.due(
-                connection,
-                self._blobs,
-                limit=limit,
-                now=self._clock(),
-                skip=skip,
-                damaged=self._damaged,
-            )
-
     def commit_derivation(
         self,
         queued: QueuedRun,
@@ -468,11 +368,6 @@ class Bank:
                 run_queue.set_state(commit, run_id, retry_at=0)
         return len(waiting)
 
-    def run_states(self, run_ids: Sequence[str] | None = None) -> dict[str, tuple[str, str]]:
-        """Return (state, reason) by run id."""
-        with self._db.read() as connection:
-            return run_queue.states(connection, run_ids)
-
     # -- maintenance -----------------------------------------------------------------------------
 
     @contextmanager
@@ -507,22 +402,6 @@ class Bank:
         self.commit_operation(lease, accepted, base=self.tree_seq)
         return Tree.empty(root)
 
-    @property
-    def tree_seq(self) -> int:
-        """The number of the last commit that changed a tree."""
-        with self._db.read() as connection:
-            return int(reading.head(connection).tree_seq)
-
-    def tree_changed_by(self) -> str:
-        """Return the kind of the last commit that changed a tree, empty where none did."""
-        table = tables.journal
-        with self._db.read() as connection:
-            seq = reading.head(connection).tree_seq
-            found = connection.execute(
-                select(table.c.kind).where(table.c.seq == seq)
-            ).scalar_one_or_none()
-        return str(found or "")
-
     def begin_step(
         self,
         lease: Lease,
@@ -536,16 +415,6 @@ class Bank:
             return steps.open_step(
                 commit, lease.epoch, namespace=namespace, lessons=lesson_ids, settings=settings
             )
-
-    def open_steps(self, namespace: str) -> list[steps.OpenStep]:
-        """Return interrupted steps of a namespace, oldest first."""
-        with self._db.read() as connection:
-            return steps.open_steps(connection, namespace)
-
-    def changed_since(self, namespace: str, seq: int) -> list[str]:
-        """Return live inner nodes that changed after a sequence number."""
-        with self._db.read() as connection:
-            return steps.changed_since(connection, namespace, seq)
 
     def end_step(self, lease: Lease, step: int) -> None:
         """Close a step."""
@@ -582,107 +451,6 @@ class Bank:
         """Keep a refused proposal."""
         with self._commit("rejection", "") as commit:
             steps.reject(commit, lease.epoch, rejection, step=step)
-
-    # -- reading ---------------------------------------------------------------------------------
-
-    def namespaces(self) -> tuple[str, ...]:
-        """Return the namespaces that hold something, sorted."""
-        with self._db.read() as connection:
-            return reading.namespaces(connection)
-
-    def inbox(self, namespace: str, *, limit: int) -> tuple[Node, ...]:
-        """Return lessons without a place, oldest first."""
-        with self._db.read() as connection:
-            return reading.inbox(connection, namespace, limit=limit)
-
-    def waiting(self, namespace: str) -> int:
-        """Return how many lessons have no place yet."""
-        with self._db.read() as connection:
-            return reading.inbox_size(connection, namespace)
-
-    def tree(self, namespace: str, at: int | str | None = None) -> Tree | None:
-        """Return the tree of a namespace, now or at a sequence number or snapshot."""
-        with self._db.read() as connection:
-            seq = versions.resolve(connection, at) if at is not None else None
-            return reading.tree(connection, namespace, seq)
-
-    def node(self, node_id: str) -> Node:
-        """Return a live node.
-
-        Raises:
-            NotFoundError: absent, revoked or never there.
-        """
-        with self._db.read() as connection:
-            return reading.live_node(connection, node_id)
-
-    def nodes(self, ids: Sequence[str]) -> dict[str, Node]:
-        """Return the live nodes among `ids`; damaged ones are withheld and named in `damaged`."""
-        with self._db.read() as connection:
-            return reading.live_nodes(connection, ids, self._damaged)
-
-    def vectors(self, nodes: Iterable[Node]) -> dict[str, NodeVectors]:
-        """Return the stored vectors of the nodes' present index texts."""
-        with self._db.read() as connection:
-            return reading.stored_vectors(connection, nodes)
-
-    def index_rows(self, after: int) -> list[IndexRow]:
-        """Return what changed since `after`, for followers; damaged nodes count as gone."""
-        with self._db.read() as connection:
-            return list(reading.index_rows(connection, after, self._damaged))
-
-    def image(self, image_id: str) -> str:
-        """Return the blob of a stored image.
-
-        Raises:
-            NotFoundError: no such image.
-        """
-        table = tables.images
-        with self._db.read() as connection:
-            row = connection.execute(
-                select(table).where(table.c.image_id == image_id)
-            ).one_or_none()
-        if row is None:
-            raise NotFoundError("no such image", field="image_id", got=image_id)
-        if check.image_checksum(row) != row.checksum:
-            raise BankCorruptError("a stored image row does not match its checksum", field=image_id)
-        return str(row.blob)
-
-    @property
-    def images(self) -> ImageStore:
-        """Decoding and cropping of stored images."""
-        return self._images
-
-    def counts(self) -> dict[str, dict[str, int]]:
-        """Return counts: runs by state, nodes by kind, operations by kind, rejections by reason."""
-        with self._db.read() as connection:
-            return {
-                "runs": run_queue.counts(connection),
-                "nodes": reading.kind_counts(connection),
-                "operations": steps.operation_counts(connection),
-                "rejections": steps.rejection_counts(connection),
-            }
-
-    def journal_rows(self, *, last: int) -> list[dict[str, Any]]:
-        """Return the last journal rows, oldest first."""
-        table = tables.journal
-        with self._db.read() as connection:
-            found = connection.execute(select(table).order_by(table.c.seq.desc()).limit(last)).all()
-        return [dict(row._mapping) for row in reversed(found)]
-
-    def journal_hash(self, seq: int) -> str:
-        """Return the hash of the journal at a sequence number; empty where there is no such row."""
-        table = tables.journal
-        with self._db.read() as connection:
-            found = connection.execute(
-                select(table.c.hash).where(table.c.seq == seq)
-            ).scalar_one_or_none()
-        return str(found or "")
-
-    def state_digest(self, at: int | str | None = None) -> str:
-        """Return the digest of all trees: content only, no ids, times, numbers or usage."""
-        with self._db.read() as connection:
-            seq = versions.resolve(connection, at) if at is not None else None
-            return reading.state_digest(connection, seq)
 
     # -- feedback --------------------------------------------------------------------------------
 
@@ -739,28 +507,12 @@ class Bank:
             rows.put(commit, after, contributor=row.contributor, previous=row)
         return True
 
-    def standing(self, wanted: Sequence[tuple[str, str, str]]) -> dict[str, Standing]:
-        """Return the standing of items given as (node id, namespace, family)."""
-        with self._db.read() as connection:
-            return usage.standing(connection, wanted)
-
     # -- versions and revocation -----------------------------------------------------------------
 
     def snapshot(self, name: str, *, caller: Caller) -> int:
         """Name the present sequence number; return it."""
         with self._commit("snapshot", caller.contributor) as commit:
             return versions.name_snapshot(commit, name)
-
-    def snapshots(self) -> list[dict[str, Any]]:
-        """Return all snapshots."""
-        with self._db.read() as connection:
-            return versions.listed(connection)
-
-    def diff(self, first: int | str, second: int | str) -> versions.Difference:
-        """Compare two states, each a sequence number or a snapshot."""
-        with self._db.read() as connection:
-            a, b = versions.resolve(connection, first), versions.resolve(connection, second)
-            return versions.difference(connection, a, b)
 
     def restore(self, point: int | str, limits: Limits, *, caller: Caller) -> int:
         """Make the trees as they were at a point, as a new commit; return its number."""
@@ -795,15 +547,6 @@ class Bank:
             for name in revocation.unreferenced(connection, self._blobs.names()):
                 self._blobs.delete(name)
                 failpoint("purge.blob")
-
-    def reach(self, target: revocation.Target, name: str) -> revocation.Scope:
-        """Return what revoking an item, a run or a contributor would reach now; changes nothing.
-
-        Raises:
-            NotFoundError: the bank holds nothing of that name.
-        """
-        with self._db.read() as connection:
-            return revocation.closure(connection, target, name)
 
     def revoke(
         self, target: revocation.Target, name: str, limits: Limits, *, caller: Caller
@@ -857,58 +600,6 @@ class Bank:
                     )
                 time.sleep(0.05)
 
-    def check(self, limits: Limits) -> list[check.Problem]:
-        """Verify everything: chain, rows, replay, trees, blobs, images; return the problems found."""
-        with self._db.read() as connection:
-            found = check.database_problems(connection, limits)
-            found += check.blob_problems(connection, self._blobs)
-        if self.frozen is not None:
-            digest = versions.file_digest(self.path)
-            if digest != self.frozen.file_digest:
-                found.append(
-                    check.Problem(code="bank_corrupt", where="files", detail="digest differs")
-                )
-        return found
-
-
-def _create_database(
-    folder: Path, encoder: EncoderIdentity | None, bank_id: str, clock: Clock
-) -> None:
-    import sqlite3
-
-    path = folder / FILE_NAME
-    temporary = folder / f"{FILE_NAME}.new"
-    temporary.unlink(missing_ok=True)
-    raw = sqlite3.connect(temporary)
-    raw.execute(f"PRAGMA application_id={tables.APPLICATION_ID}")
-    raw.close()
-    from sqlalchemy import URL, create_engine
-
-    engine = create_engine(URL.create("sqlite", database=str(temporary)))
-    with engine.begin() as connection:
-        migrations.upgrade(connection)
-        connection.execute(
-            insert(tables.bank),
-            {
-                "id": 1,
-                "bank_id": bank_id,
-                "format": tables.FORMAT,
-                "created_at": journal.timestamp(clock()),
-                "head_seq": 0,
-                "head_hash": journal.GENESIS,
-                "tree_seq": 0,
-                "epoch": 0,
-                "encoder": encoder.canonical().decode("utf-8") if encoder else None,
-            },
-        )
-    engine.dispose()
-    temporary.chmod(0o600)
-    descriptor = os.open(temporary, os.O_RDONLY)
-    os.fsync(descriptor)
-    os.close(descriptor)
-    temporary.rename(path)
-    versions.sync_folder(folder)
-
 
 def _insert_image(commit: Commit, image: AdmittedImage, caller: Caller) -> None:
     values = {
@@ -923,33 +614,3 @@ def _insert_image(commit: Commit, image: AdmittedImage, caller: Caller) -> None:
     values["checksum"] = check.image_checksum_of(values)
     commit.connection.execute(insert(tables.images), values)
     commit.note("image", [image.image_id, image.blob[:16]])
-
-
-def _check_location(folder: Path) -> None:
-    mode = folder.stat().st_mode
-    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        raise StorageError(
-            "the bank's folder is writable by everybody",
-            code="unsafe_bank_location",
-            hint="chmod o-w",
-        )
-
-
-def _check_application(database: Database) -> None:
-    with database.read() as connection:
-        application = connection.exec_driver_sql("PRAGMA application_id").scalar()
-    if application != tables.APPLICATION_ID:
-        raise BankCorruptError("bank.db is not a database of epimem")
-
-
-def _version_error(found: int) -> EpimemError:
-    if found > tables.FORMAT:
-        return BankVersionError(
-            "the bank was written by a newer release",
-            got=found,
-            limit=tables.FORMAT,
-            hint="update epimem",
-        )
-    return BankVersionError(
-        "the bank is of a format before the first release", code="bank_too_old", got=found
-    )

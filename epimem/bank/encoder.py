@@ -70,7 +70,7 @@ def check_identity(stored: EncoderIdentity | None, encoder: Encoder | None) -> N
             f"this bank was made without a text encoder, but {_shown(given)} is configured",
             code="embedding_mismatch",
             field="encoder.model",
-            hint='set encoder.model to "none", or run `epimem reembed`',
+            hint='set encoder.model to "none", or build a new bank with it',
         )
     same = stored.model_copy(update={"name": given.name}) == given
     if not same:
@@ -79,7 +79,7 @@ def check_identity(stored: EncoderIdentity | None, encoder: Encoder | None) -> N
             f"but {_shown(given)} is configured",
             code="embedding_mismatch",
             field="encoder.model",
-            hint=f"set encoder.model to {stored.name}, or run `epimem reembed`",
+            hint=f"set encoder.model to {stored.name}, or build a new bank",
         )
 
 

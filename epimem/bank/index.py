@@ -182,7 +182,7 @@ class DenseIndex:
             raise BankConflictError(
                 f"the vector of {owner} has {vector.size} dimensions, the index {self._dimension}",
                 code="embedding_mismatch",
-                hint="run `epimem reembed`",
+                hint="the bank was made with another encoder: configure that one",
             )
 
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -27,6 +27,7 @@ from epimem.cli.options import (
 from epimem.cli.output import emit, note, one_line
 from epimem.cli.progress import Report, progress
 from epimem.cli.records import STDIN, Given, Refused, Take
+from epimem.errors import EpimemError
 
 if TYPE_CHECKING:
     from epimem.build import ImportedRecord, RefusedRecord, Rejects
@@ -72,7 +73,7 @@ class Intake:
         Raises:
             EpimemError: a fault that is not the record's: the others would meet it as well.
         """
-        from epimem.build import ABOUT_THE_RECORD, RefusedRecord
+        from epimem.build import RefusedRecord, about_the_record
 
         if isinstance(record, RefusedRecord):
             self.refuse(record.source, record.line, record.code, record.message, status=2)
@@ -81,7 +82,9 @@ class Intake:
             outcome = record.outcome if item is record.run else None
             try:
                 receipt = self._memory.contribute(item, outcome=outcome, namespace=self._namespace)
-            except ABOUT_THE_RECORD as error:
+            except EpimemError as error:
+                if not about_the_record(error):
+                    raise
                 self.refuse(record.source, 0, error.code, str(error), status=error.exit_code)
             else:
                 self.received[receipt.status] += 1
@@ -89,12 +92,14 @@ class Intake:
 
     def images(self, arguments: Sequence[str]) -> None:
         """Store images and print what they are called here."""
-        from epimem.build import ABOUT_THE_RECORD
+        from epimem.build import about_the_record
 
         for name, data in records.image_files(arguments):
             try:
                 image = self._memory.add_image(data)
-            except ABOUT_THE_RECORD as error:
+            except EpimemError as error:
+                if not about_the_record(error):
+                    raise
                 self.refuse(name, 0, error.code, str(error), status=error.exit_code)
             else:
                 self.received["image"] += 1

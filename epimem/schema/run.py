@@ -244,6 +244,10 @@ class Run(Record):
                 raise ValueError(f"extra.epimem.{name}: {record_error(error)}") from None
         return self
 
+    def plain(self) -> dict[str, Any]:
+        """Return plain JSON data; a run always says which schema it follows."""
+        return {"schema": self.schema_, **super().plain()}
+
     @property
     def actors(self) -> tuple[Actor, ...]:
         """The agents named in the envelope."""

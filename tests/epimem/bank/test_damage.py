@@ -226,7 +226,7 @@ DAMAGE = {
     "head": "UPDATE bank SET head_hash = upper(head_hash)",
     "head number": "UPDATE bank SET head_seq = head_seq - 1",
     "edge deleted": "DELETE FROM edges WHERE relation = 'derived'",
-    "edge moved": "UPDATE edges SET parent = 'run-000001' WHERE relation = 'derived'",
+    "edge moved": "UPDATE edges SET parent = 'run-000001' WHERE rowid = 1",
     "edge added": "INSERT INTO edges VALUES ('a', 'b', 'derived', 1)",
     "signal deleted": "DELETE FROM signals",
     "signal turned": "UPDATE signals SET signal = 'helped'",

@@ -99,7 +99,7 @@ def contents(folder: Path) -> dict[str, tuple[str, int]]:
 
 def ask(folder: Path, name: str, count: int) -> Path:
     """Ask questions of a bank, look at each answer and its explanation; return the log's folder."""
-    houses = "alpha beta gamma delta epsilon zeta".split()
+    houses = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
     with memory_on(folder) as memory:
         for number in range(count):
             house = f"{houses[number % 6]} {houses[number % 5]} house"

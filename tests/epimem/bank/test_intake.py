@@ -318,7 +318,7 @@ def test_a_derived_lesson_has_the_lowest_authority_of_its_inputs(bank: Bank) -> 
     ):
         caller = Caller("bob", "blue", authority=own)  # type: ignore[arg-type]
         given = draft(guidance=f"Derived {number}", parents=tuple(ids[p] for p in parents))  # type: ignore[index]
-        lowest = min((own, *parents), key=lambda a: AUTHORITIES.index(a))  # type: ignore[arg-type]
+        lowest = min((own, *parents), key=AUTHORITIES.index)  # type: ignore[arg-type]
         receipt = add(bank, given, caller)
         assert stored(bank, receipt).authority == lowest
         assert bank.node(receipt.id or "").authority == lowest

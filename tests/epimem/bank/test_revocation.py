@@ -16,7 +16,7 @@ from epimem.bank import revocation
 from epimem.bank.bank import Bank
 from epimem.bank.intake import Caller, fold_id
 from epimem.config import CallerConfig, Config
-from epimem.errors import AccessError, BankError, NotFoundError
+from epimem.errors import AccessError, BankError, EpimemError, NotFoundError
 from epimem.memory import ExperienceMemory
 from epimem.protocols import ConsolidateRequest, Derived, DeriveRequest, PlaceRequest, Reply
 from epimem.schema.atif import ContentPart, ImageSource
@@ -496,16 +496,17 @@ def _inspect(grown: Orchard) -> None:
 
 def _refuse_again(grown: Orchard, item: LessonDraft | tuple[Run, SealedOutcome]) -> None:
     """Offer what was revoked once more, by somebody else."""
-    with pytest.raises(AccessError) as refused:
-        if isinstance(item, LessonDraft):
-            bare = item.model_copy(update={"parents": (), "evidence": ()})
+    if isinstance(item, LessonDraft):
+        bare = item.model_copy(update={"parents": (), "evidence": ()})
+        with pytest.raises(AccessError) as refused:
             grown.bank.add_lesson(bare, None, caller=OPERATOR, namespace="n")
-        else:
-            run = item[0].model_copy(update={"run_id": "run-again"})
-            if {page.image_id for page in run.task.pages} & grown.lost_images:
-                raise AccessError("an image of it is gone", code="text_blocked")
-            grown.bank.add_run(run, item[1], caller=OPERATOR, namespace="n")
-    assert refused.value.code == "text_blocked"
+        assert refused.value.code == "text_blocked"
+        return
+    run = item[0].model_copy(update={"run_id": "run-again"})
+    lost = {page.image_id for page in run.task.pages} & grown.lost_images
+    with pytest.raises(EpimemError) as refused_run:
+        grown.bank.add_run(run, item[1], caller=OPERATOR, namespace="n")
+    assert refused_run.value.code == ("invalid_field" if lost else "text_blocked")
 
 
 def test_a_closure_without_transitivity_is_caught(
@@ -529,7 +530,7 @@ def test_a_revocation_that_does_not_rewrite_the_file_is_caught(
     monkeypatch.setattr(Bank, "_rewrite_file", lambda _: None)
     grown = orchard(1)
     with grown.bank:
-        node_id = sorted(grown.lessons)[0]
+        node_id = min(grown.lessons)
         words = words_in(grown.lessons[node_id])
         grown.bank.revoke("item", node_id, LIMITS, caller=OPERATOR)
         assert left_over(grown.bank, words) != []
@@ -572,9 +573,10 @@ class Everywhere:
 
 
 PLACES = (
-    "guidance caution applies body title topic note statement tag category raw detail hurt aside "
-    "runanswer runquestion reference derived"
-).split()
+    *("guidance", "caution", "applies", "body", "title", "topic", "note", "statement", "tag"),
+    *("category", "raw", "detail", "hurt", "aside"),
+    *("runanswer", "runquestion", "reference", "derived"),
+)
 
 
 def quoting(request: PlaceRequest) -> Place | Reply[Place]:
@@ -777,20 +779,20 @@ def test_a_reader_in_the_way_delays_the_purge_until_the_bank_is_next_opened(
     everywhere: Everywhere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("epimem.bank.bank.PURGE_WAIT_S", 0.1)
-    folder = everywhere.bank.path
+    monkeypatch.setattr("epimem.bank.database.LOCK_WAIT_S", 0.1)
+    folder, item = everywhere.bank.path, everywhere.lesson_id
     with Bank.open(folder, read_only=True) as slow, slow._db.read() as connection:
         connection.exec_driver_sql("SELECT count(*) FROM nodes").scalar()
-        with pytest.raises(BankError) as refused:
-            everywhere.bank.revoke("item", everywhere.lesson_id, LIMITS, caller=OPERATOR)
+        with Bank.open(folder) as bank, pytest.raises(BankError) as refused:
+            bank.revoke("item", item, LIMITS, caller=OPERATOR)
         assert refused.value.code == "bank_busy"
         # Hidden it is all the same, at every sequence number.
-        with pytest.raises(NotFoundError):
-            everywhere.bank.node(everywhere.lesson_id)
-        for seq in range(everywhere.bank.head_seq + 1):
-            tree = everywhere.bank.tree("n", seq)
-            assert tree is None or everywhere.lesson_id not in tree
-        with Bank.open(folder):
-            pass
+        with Bank.open(folder) as bank:
+            with pytest.raises(NotFoundError):
+                bank.node(item)
+            for seq in range(bank.head_seq + 1):
+                tree = bank.tree("n", seq)
+                assert tree is None or item not in tree
     assert present(everywhere) > OF_THE_RUN
     with Bank.open(folder) as bank:
         assert present(everywhere) == OF_THE_RUN
@@ -850,3 +852,36 @@ def test_a_run_keeps_the_images_that_its_steps_show(
         bank.revoke("run", run.run_id, LIMITS, caller=OPERATOR)
         with pytest.raises(NotFoundError):
             bank.image(image)
+
+
+def test_the_log_forgets_a_rule_that_showed_what_was_folded_in_later(
+    everywhere: Everywhere, template: tuple[Path, list[str]]
+) -> None:
+    memory, bank = everywhere.memory, everywhere.bank
+    barn = IndexText(topic="counting", scope="barn", question_anchor="how many in the barn?")
+    region = Region(x0=0, y0=0, x1=20, y1=20, width=40, height=40)
+    draft = LessonDraft(guidance="Open the gate", index=barn, verdict_source="oracle")
+    for number in range(3):
+        memory.contribute(draft.model_copy(update={"question_key": f"barn {number}"}))
+    memory.maintain()
+    shown = Evidence(image_id=template[1][1], region=region, note=f"see {secret('later')}")
+    given = draft.model_copy(update={"question_key": "barn 9", "evidence": (shown,)})
+    memory.caller = Caller("bob", "blue")
+    assert memory.contribute(given).status == "folded"
+    tree = bank.tree("n")
+    assert tree is not None
+    (rule,) = [n for n in tree.walk() if n.level > 0 and n.guidance == "Open the gate"]
+    organizer = ScriptedTreeOrganizer(select=lambda _: Selection(rule_ids=(rule.node_id,)))
+    memory._controllers = (ScriptedMemoryController(), organizer)
+    found = memory.retrieve("how many in the barn?", run_id="asking for the rule")
+    assert [(crop.node_id, crop.note) for crop in found.crops] == [
+        (rule.node_id, f"see {secret('later')}")
+    ]
+    word = {secret("later")}
+    assert {line.split()[-1] for line in left_over(bank, word)} >= {"log.db-wal"}
+    scope = memory.revoke("contributor", "bob")
+    assert rule.node_id not in scope.node_ids, "its text is older"
+    assert left_over(bank, word) == []
+    assert bank.node(rule.node_id) == rule
+    with pytest.raises(NotFoundError):
+        bank.image(template[1][1])

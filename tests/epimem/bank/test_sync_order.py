@@ -58,7 +58,7 @@ def without_sync_of(part: Callable[[str], bool], operation: Any) -> Callable[[Pa
         complete = os.fsync
 
         def fsync(descriptor: int) -> None:
-            if not part(os.readlink(f"/proc/self/fd/{descriptor}")):
+            if not part(str(Path(f"/proc/self/fd/{descriptor}").readlink())):
                 complete(descriptor)
 
         os.fsync = fsync

@@ -55,7 +55,7 @@ def signal(bank: Bank, node_id: str, question: str, kind: Any, caller: Caller = 
     return bank.add_signal(node_id, question, kind, caller=caller, source="peer", detail="not so")
 
 
-def verdict(bank: Bank, question: str, right: bool, items: list[str], **changes: Any) -> bool:
+def verdict(bank: Bank, question: str, *, right: bool, items: list[str], **changes: Any) -> bool:
     fields: dict[str, Any] = {
         "namespace": "n",
         "reader": "",

@@ -412,7 +412,7 @@ def test_a_restore_while_a_maintainer_works_makes_it_read_the_tree_again(
         ids |= set(add_lessons(bank, 8, start=8))
         done: list[bool] = []
 
-        def restore_once(request):  # noqa: ANN001, ANN202
+        def restore_once(request):
             if not done:
                 done.append(True)
                 with Bank.open(folder) as other:

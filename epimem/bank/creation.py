@@ -1,0 +1,113 @@
+"""Making a bank's folder and database, and what is looked at before one is opened."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from sqlalchemy import insert
+
+from epimem.bank import (
+    journal,
+    migrations,
+    tables,
+    versions,
+)
+from epimem.bank.database import FILE_NAME, Database, translated
+from epimem.bank.encoder import EncoderIdentity
+from epimem.bank.journal import Clock
+from epimem.errors import (
+    BankConflictError,
+    BankCorruptError,
+    BankVersionError,
+    EpimemError,
+    StorageError,
+)
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make the folders of a new bank.
+
+    Raises:
+        BankConflictError: `bank_exists`.
+        StorageError: the folder cannot be written.
+    """
+    if (folder / FILE_NAME).exists():
+        raise BankConflictError("a bank is here already", code="bank_exists")
+    with translated():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / "blobs").mkdir(mode=0o700, exist_ok=True)
+
+
+def create_database(
+    folder: Path, encoder: EncoderIdentity | None, bank_id: str, clock: Clock
+) -> None:
+    """Write the database of a new bank, whole or not at all."""
+    import sqlite3
+
+    path = folder / FILE_NAME
+    temporary = folder / f"{FILE_NAME}.new"
+    temporary.unlink(missing_ok=True)
+    raw = sqlite3.connect(temporary)
+    raw.execute(f"PRAGMA application_id={tables.APPLICATION_ID}")
+    raw.close()
+    from sqlalchemy import URL, create_engine
+
+    engine = create_engine(URL.create("sqlite", database=str(temporary)))
+    with engine.begin() as connection:
+        migrations.upgrade(connection)
+        connection.execute(
+            insert(tables.bank),
+            {
+                "id": 1,
+                "bank_id": bank_id,
+                "format": tables.FORMAT,
+                "created_at": journal.timestamp(clock()),
+                "head_seq": 0,
+                "head_hash": journal.GENESIS,
+                "tree_seq": 0,
+                "epoch": 0,
+                "encoder": encoder.canonical().decode("utf-8") if encoder else None,
+            },
+        )
+    engine.dispose()
+    temporary.chmod(0o600)
+    descriptor = os.open(temporary, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+    temporary.rename(path)
+    versions.sync_folder(folder)
+
+
+def check_location(folder: Path) -> None:
+    """Refuse a folder that everybody may write to."""
+    mode = folder.stat().st_mode
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise StorageError(
+            "the bank's folder is writable by everybody",
+            code="unsafe_bank_location",
+            hint="chmod o-w",
+        )
+
+
+def check_application(database: Database) -> None:
+    """Refuse a file that is no database of epimem."""
+    with database.read() as connection:
+        application = connection.exec_driver_sql("PRAGMA application_id").scalar()
+    if application != tables.APPLICATION_ID:
+        raise BankCorruptError("bank.db is not a database of epimem")
+
+
+def version_error(found: int) -> EpimemError:
+    """Return the error for a format this release does not read."""
+    if found > tables.FORMAT:
+        return BankVersionError(
+            "the bank was written by a newer release",
+            got=found,
+            limit=tables.FORMAT,
+            hint="update epimem",
+        )
+    return BankVersionError(
+        "the bank is of a format before the first release", code="bank_too_old", got=found
+    )
