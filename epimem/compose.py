@@ -40,7 +40,9 @@ def _item(node: Node, sources: Mapping[str, Node]) -> Item:
         else [sources[key] for key in node.supported_by if key in sources]
     )
     stored = [found.lesson for found in lessons if found.lesson is not None]
-    supports = {support.question_key for lesson in stored for support in lesson.supports}
+    supports = [support for lesson in stored for support in lesson.supports]
+    people = {lesson.contributor for lesson in stored} | {s.contributor for s in supports}
+    runs = {run for lesson in stored for run in lesson.run_ids} | {s.run_id for s in supports}
     own = node.lesson
     return Item(
         node_id=node.node_id,
@@ -52,9 +54,9 @@ def _item(node: Node, sources: Mapping[str, Node]) -> Item:
         applies_when=own.applies_when if own else node.applies_when,
         cautions=(own.cautions if own else node.cautions) + _open_conflicts(node),
         authority=node.authority,
-        contributors=tuple(sorted({lesson.contributor for lesson in stored})),
-        source_runs=tuple(sorted({run for lesson in stored for run in lesson.run_ids})),
-        support=len(supports),
+        contributors=tuple(sorted(name for name in people if name)),
+        source_runs=tuple(sorted(run for run in runs if run)),
+        support=len({support.question_key for support in supports}),
         conflicted=any(conflict_state(conflict) == "open" for conflict in node.conflicts),
     )
 

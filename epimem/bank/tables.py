@@ -133,8 +133,9 @@ vectors = Table(
     Column("checksum", Text, nullable=False),
 )
 
-# `relation`: "derived" the child's text came from the parent (a run or a node); "support" the parent
-# was folded into the child as evidence; "image" the child (a run or a lesson) shows the parent.
+# `relation`: "derived" the child's text came from the parent (a run or a node); "image" the child (a run
+# or a lesson) shows the parent; and for a folded copy, a vertex of its own: "by" its contributor,
+# "support" the lesson it was added to, "told" the same where it added text or evidence.
 edges = Table(
     "edges",
     metadata,

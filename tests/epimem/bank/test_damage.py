@@ -211,7 +211,7 @@ DAMAGE = {
     "category text": "UPDATE nodes SET body = replace(body, 'house', 'cave') WHERE kind <> 'lesson'",
     "run outcome": "UPDATE runs SET outcome = replace(outcome, 'right', 'wrong')",
     "run state": "UPDATE runs SET state = 'nothing' WHERE run_id = 'run-000001'",
-    "run blob": "UPDATE runs SET blob = (SELECT max(blob) FROM runs) WHERE run_id = 'run-000001'",
+    "run blob": "UPDATE runs SET blob = (SELECT r.blob FROM runs r WHERE r.run_id = 'run-000002')",
     "run deleted": "DELETE FROM runs WHERE run_id = 'run-000001'",
     "image size": "UPDATE images SET width = 65",
     "image blob": "UPDATE images SET blob = (SELECT max(blob) FROM runs)",

@@ -325,7 +325,7 @@ def test_another_encoder_is_refused_and_both_are_named() -> None:
         check_identity(stored, TableEncoder(32))
     assert "bert (768 dimensions" in caught.value.message
     assert "table (32 dimensions" in caught.value.message
-    assert "reembed" in str(caught.value.hint)
+    assert "build a new bank" in str(caught.value.hint)
 
 
 def test_the_same_weights_under_another_name_are_accepted() -> None:

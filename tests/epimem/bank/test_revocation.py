@@ -15,6 +15,7 @@ import pytest
 from epimem.bank import revocation
 from epimem.bank.bank import Bank
 from epimem.bank.intake import Caller, fold_id
+from epimem.bank.side import Side
 from epimem.config import CallerConfig, Config
 from epimem.errors import AccessError, BankError, EpimemError, NotFoundError
 from epimem.memory import ExperienceMemory
@@ -855,8 +856,16 @@ def test_a_run_keeps_the_images_that_its_steps_show(
 
 
 def test_the_log_forgets_a_rule_that_showed_what_was_folded_in_later(
-    everywhere: Everywhere, template: tuple[Path, list[str]]
+    everywhere: Everywhere, template: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    forgotten: set[str] = set()
+    forget = Side.purge
+
+    def noted(side: Side, ids: frozenset[str], run_ids: frozenset[str]) -> int:
+        forgotten.update(ids)
+        return forget(side, ids, run_ids)
+
+    monkeypatch.setattr(Side, "purge", noted)
     memory, bank = everywhere.memory, everywhere.bank
     barn = IndexText(topic="counting", scope="barn", question_anchor="how many in the barn?")
     region = Region(x0=0, y0=0, x1=20, y1=20, width=40, height=40)
@@ -881,6 +890,7 @@ def test_the_log_forgets_a_rule_that_showed_what_was_folded_in_later(
     assert {line.split()[-1] for line in left_over(bank, word)} >= {"log.db-wal"}
     scope = memory.revoke("contributor", "bob")
     assert rule.node_id not in scope.node_ids, "its text is older"
+    assert rule.node_id in forgotten
     assert left_over(bank, word) == []
     assert bank.node(rule.node_id) == rule
     with pytest.raises(NotFoundError):
