@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from epimem import deadline
 from epimem.bank.bank import Bank
 from epimem.bank.encoder import NodeVectors
-from epimem.bank.run_queue import QueuedRun
+from epimem.bank.run_queue import BATCH, QueuedRun
 from epimem.errors import BankConflictError, ControllerError, RecordError
 from epimem.protocols import Derived, DeriveRequest, MemoryController, Reply
 from epimem.schema.contribution import read_lesson
@@ -21,7 +21,6 @@ from epimem.schema.lesson import IndexText, LessonDraft
 from epimem.schema.receipt import Usage
 from epimem.schema.text import TAG_BYTES, TITLE_BYTES, clean_text
 
-BATCH = 32
 Vectorize = Callable[[Sequence[IndexText]], Sequence[NodeVectors | None]]
 Progress = Callable[[str, int, int], None]
 
@@ -93,7 +92,7 @@ def _derive(
 def _call(
     controller: MemoryController, batch: Sequence[QueuedRun], deadline_s: float
 ) -> Sequence[Reply[Derived]]:
-    requests = [DeriveRequest(q.run, q.verdict, q.verdict_source) for q in batch]
+    requests = [DeriveRequest(q.run, q.verdict, q.verdict_source, q.batch) for q in batch]
     return deadline.call(
         "memory controller: derive",
         lambda: controller.derive(requests),

@@ -38,11 +38,17 @@ class Reply(Generic[T]):
 
 @dataclass(frozen=True)
 class DeriveRequest:
-    """A run to derive lessons from. The verdict is typed; the reference never comes along."""
+    """A run to derive from. The verdict is typed; the reference never comes along.
+
+    `batch` holds the questions of the runs that were handed in around it, its own among them: what
+    stands in one of them only is peculiar to that question. It depends on the order of contribution
+    alone, so that an interrupted ingest goes on as if it had not been.
+    """
 
     run: Run
     verdict: Literal["right", "wrong", "unknown"]
     verdict_source: VerdictSource
+    batch: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -138,7 +144,10 @@ class ConsolidateRequest:
 
 @dataclass(frozen=True)
 class SelectRequest:
-    """A question and its candidates, best first. `strict` forbids rules and a lesson together."""
+    """A question and its candidates, best first. `strict` forbids rules and a lesson together.
+
+    `families` names the task family of each candidate, empty where it has none.
+    """
 
     question: str
     family: str
@@ -147,6 +156,7 @@ class SelectRequest:
     max_rules: int
     max_lessons: int
     strict: bool = False
+    families: Mapping[str, str] = field(default_factory=dict)
 
 
 class TreeOrganizer(Protocol):

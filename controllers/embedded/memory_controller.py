@@ -26,11 +26,14 @@ class EmbeddedMemoryController:
     def derive(self, requests: Sequence[DeriveRequest]) -> Sequence[Reply[Derived]]:
         """Return one lesson per run, or why there is nothing to learn.
 
-        The batch matters in one place: a name that several of its questions have stays in the
-        anchor.
+        The batch of a request (these requests where it names none) matters in one place: a name that
+        several of its questions have stays in the anchor.
         """
-        shared = shared_names([request.run.task.question for request in requests])
-        return [_derived(request, shared) for request in requests]
+        own = tuple(request.run.task.question for request in requests)
+        batches = [request.batch or own for request in requests]
+        shared = {batch: shared_names(batch) for batch in dict.fromkeys(batches)}
+        pairs = zip(requests, batches, strict=True)
+        return [_derived(request, shared[batch]) for request, batch in pairs]
 
     def gate(self, requests: Sequence[GateRequest]) -> Sequence[Reply[Literal[0, 1]]]:
         """Return 1 where crops go along."""

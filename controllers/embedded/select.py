@@ -28,10 +28,11 @@ from epimem.schema.tree import Node
 
 @dataclass(frozen=True)
 class _Asked:
-    """The question: its text, family, names, and the scopes of candidates it names in full."""
+    """The question: its text, family, names, the scopes it names in full; candidates' families."""
 
     text: str
     family: str
+    families: Mapping[str, str]
     names: frozenset[str]
     named_scopes: tuple[Scope, ...]
 
@@ -75,7 +76,16 @@ def _asked(request: SelectRequest, scopes: Mapping[str, Scope]) -> _Asked:
         for scope in dict.fromkeys(scopes.values())
         if scope.names and names_in(request.question, scope.names) == scope.names
     )
-    return _Asked(request.question, request.family, name_words(request.question), named)
+    families = {
+        key: node.lesson.family for key, node in request.nodes.items() if node.lesson is not None
+    }
+    return _Asked(
+        text=request.question,
+        family=request.family,
+        families={**families, **request.families},
+        names=name_words(request.question),
+        named_scopes=named,
+    )
 
 
 def _refusal(
@@ -92,7 +102,7 @@ def _refusal(
         return "no signal of recall reached its floor"
     if not may_select(node):
         return "a bare category" if node.kind == "category" else "lost a conflict"
-    family = node.lesson.family if node.lesson is not None else ""
+    family = asked.families.get(candidate.node_id, "")
     if family and asked.family and family.casefold() != asked.family.casefold():
         return f"of the family {family}, the question is of {asked.family}"
     return _other_scope(scopes[candidate.node_id], node, asked)

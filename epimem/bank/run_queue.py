@@ -7,7 +7,7 @@ or it is still `queued`, with a reason and a time for the next try after a faile
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -31,13 +31,18 @@ from epimem.schema.receipt import Receipt
 from epimem.schema.run import Run
 
 runs = tables.runs
+# Runs are derived in batches by their order of contribution (ours).
+BATCH = 32
 FIRST_RETRY_S = 60
 LAST_RETRY_S = 24 * 3600
 
 
 @dataclass(frozen=True)
 class QueuedRun:
-    """A run to derive from: the run itself, and the verdict with its source; never the reference."""
+    """A run to derive from: the run itself, and the verdict with its source; never the reference.
+
+    `batch` holds the questions of the `BATCH` runs that were contributed around it.
+    """
 
     run_id: str
     run: Run
@@ -48,6 +53,7 @@ class QueuedRun:
     organisation: str
     authority: Authority
     attempts: int
+    batch: tuple[str, ...] = ()
 
 
 def checksum(row: Any) -> str:
@@ -163,6 +169,7 @@ def due(
     the others.
     """
     found: list[QueuedRun] = []
+    batches: dict[int, tuple[str, ...]] = {}
     query = (
         select(runs)
         .where(runs.c.state == "queued", runs.c.retry_at <= int(now))
@@ -172,12 +179,35 @@ def due(
         if row.run_id in skip:
             continue
         try:
-            found.append(load(row, blobs))
+            batch = _batch_of(connection, blobs, row.seq, batches)
+            found.append(replace(load(row, blobs), batch=batch))
         except (BankCorruptError, NotFoundError, RecordError):
             damaged.add(row.run_id)
         if len(found) == limit:
             break
     return tuple(found)
+
+
+def _batch_of(
+    connection: Connection, blobs: BlobStore, seq: int, known: dict[int, tuple[str, ...]]
+) -> tuple[str, ...]:
+    """Return the questions of the batch that a run belongs to by its order of contribution."""
+    before = select(func.count()).select_from(runs).where(runs.c.seq < seq)
+    number = int(connection.execute(before).scalar_one()) // BATCH
+    if number not in known:
+        query = select(runs.c.blob).order_by(runs.c.seq).offset(number * BATCH).limit(BATCH)
+        names = connection.execute(query).scalars()
+        known[number] = tuple(_question(blobs, name) for name in names)
+    return known[number]
+
+
+def _question(blobs: BlobStore, name: str) -> str:
+    """Return the question of a stored run, empty where its blob is damaged."""
+    try:
+        value = strict_json.loads(blobs.get(name), max_depth=strict_json.RUN_DEPTH)
+        return str(value["task"]["question"])
+    except (BankCorruptError, NotFoundError, RecordError, KeyError, TypeError):
+        return ""
 
 
 def load(row: Any, blobs: BlobStore) -> QueuedRun:

@@ -87,6 +87,7 @@ runs = Table(
     Column("checksum", Text, nullable=False),
     UniqueConstraint("namespace", "content_hash", name="one_run_per_content"),
     Index("runs_by_state", "state", "seq"),
+    Index("runs_by_seq", "seq"),
     Index("runs_by_contributor", "contributor"),
 )
 

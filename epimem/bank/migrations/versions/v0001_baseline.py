@@ -155,6 +155,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("namespace", "content_hash", name="one_run_per_content"),
     )
     op.create_index("runs_by_contributor", "runs", ["contributor"], unique=False)
+    op.create_index("runs_by_seq", "runs", ["seq"], unique=False)
     op.create_index("runs_by_state", "runs", ["state", "seq"], unique=False)
     op.create_table(
         "signals",
