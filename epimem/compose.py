@@ -201,12 +201,17 @@ def cut(bank: Bank, node_id: str, found: Evidence, pixels: int) -> Crop | None:
     made = _piece(bank, found.image_id, found.region, pixels)
     if made is None:
         return None
+    try:
+        kept = _kept(bank, made.png)
+    except OSError:
+        # A crop that cannot be put into the cache cannot be handed on; the text still can.
+        return None
     return Crop(
         node_id=node_id,
         image_id=found.image_id,
         region=found.region,
         note=found.note,
-        blob=_kept(bank, made.png),
+        blob=kept,
         width=made.width,
         height=made.height,
     )

@@ -14,12 +14,12 @@ from epimem.bank.bank import Bank
 from epimem.bank.intake import Caller
 from epimem.bank.journal import timestamp
 from epimem.errors import NotFoundError, RecordError
-from epimem.maintain import family_of
 from epimem.operations.rules import relevel
 from epimem.schema.base import Record
 from epimem.schema.lesson import VerdictSource
 from epimem.schema.receipt import Receipt
 from epimem.schema.text import GuidanceText, LessonText
+from epimem.schema.tree import family_of
 
 
 class Hurt(Record):
@@ -59,8 +59,10 @@ def feedback(bank: Bank, given: Feedback, *, caller: Caller, now: float) -> Rece
     if given.verdict is None and not named:
         raise RecordError("feedback says nothing", hint="give a verdict, helped or hurt")
     if bank.frozen is not None or caller.phase == "evaluation":
-        _set_aside(bank, given, now)
-        return Receipt(status="stored", id=given.retrieval_id, seq=bank.head_seq)
+        kept = _set_aside(bank, given, now)
+        return Receipt(
+            status="stored" if kept else "duplicate", id=given.retrieval_id, seq=bank.head_seq
+        )
     counted = _count(bank, given, shown, items, caller)
     demote(bank, items)
     status: Literal["stored", "duplicate"] = "stored" if counted else "duplicate"
@@ -77,12 +79,17 @@ def _retrieval(bank: Bank, retrieval_id: str) -> dict[str, Any]:
     return dict(row)
 
 
-def _set_aside(bank: Bank, given: Feedback, now: float) -> None:
+def _set_aside(bank: Bank, given: Feedback, now: float) -> bool:
+    """Keep feedback in the log, once per retrieval; False when there is some already."""
     with bank.side.log() as log:
+        known = "SELECT 1 FROM feedback WHERE retrieval_id = ?"
+        if log.execute(known, (given.retrieval_id,)).fetchone() is not None:
+            return False
         log.execute(
             "INSERT INTO feedback (at, retrieval_id, body) VALUES (?, ?, ?)",
             (timestamp(now), given.retrieval_id, given.canonical().decode("utf-8")),
         )
+    return True
 
 
 def _count(

@@ -33,7 +33,7 @@ from epimem.protocols import (
 from epimem.schema.ids import IdGenerator
 from epimem.schema.proposal import Accepted, OpName, Place, Rejection, SplitLift
 from epimem.schema.receipt import Usage
-from epimem.schema.tree import Node
+from epimem.schema.tree import Node, family_of
 
 SPLIT_TRIES = 2
 Q = TypeVar("Q")
@@ -415,8 +415,3 @@ def _opened_before(
             assert parent is not None
             opened.setdefault(group, parent)
     return opened
-
-
-def family_of(lessons: Sequence[Node]) -> str:
-    """Return the family of a group: that of its first lesson which names one."""
-    return next((node.lesson.family for node in lessons if node.lesson and node.lesson.family), "")

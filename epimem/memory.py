@@ -108,10 +108,13 @@ class ExperienceMemory:
         folder = Path(path)
         loaded = encoder if encoder is not None else _load_encoder(config)
         identity = identity_of(loaded) if loaded is not None else None
-        # Settings first: a bank that a crash left without them would open with others.
-        Bank.prepare(folder)
-        configuration.save(folder, config)
-        bank = Bank.create(folder, encoder=identity, ids=ids, clock=clock)
+        bank = Bank.create(
+            folder,
+            encoder=identity,
+            settings=lambda path: configuration.save(path, config),
+            ids=ids,
+            clock=clock,
+        )
         return cls(
             bank,
             config,

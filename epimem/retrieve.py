@@ -16,14 +16,14 @@ from epimem import compose, deadline
 from epimem.bank.bank import Bank
 from epimem.bank.journal import timestamp
 from epimem.bank.recall import Recall, RecallResult
-from epimem.errors import ControllerError, RecordError
+from epimem.errors import ControllerError, RecordError, StorageError
 from epimem.protocols import GateRequest, MemoryController, SelectRequest, TreeOrganizer
 from epimem.schema.ids import IdGenerator, question_key
 from epimem.schema.lesson import AUTHORITIES, Authority
 from epimem.schema.memory_input import Budget, MemoryInput, Selection, Verdict
 from epimem.schema.receipt import Usage
 from epimem.schema.run import MAX_PAGES
-from epimem.schema.tree import Node
+from epimem.schema.tree import Node, family_of
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,11 @@ def retrieve(
         mode=mode,
     )
     nodes = bank.nodes([candidate.node_id for candidate in found.candidates])
+    sources = bank.nodes([key for node in nodes.values() for key in node.supported_by])
     selection, warning, usage = _select(
-        roles, question, found, nodes, budget=budget, strict=strict_selection
+        roles, question, found, (nodes, sources), budget=budget, strict=strict_selection
     )
     chosen = [nodes[node_id] for node_id in selection.item_ids]
-    sources = bank.nodes([key for node in chosen for key in node.supported_by])
     items = compose.items(chosen, sources)
     evidence = compose.evidence(chosen, sources)
     gate, gate_warning, gate_usage = _gate(roles, question, items, evidence)
@@ -108,7 +108,7 @@ def retrieve(
         update={
             "searchable": found.searchable,
             "question_shortened": found.question_shortened,
-            "warning": warning or gate_warning,
+            "warning": "; ".join(part for part in (warning, gate_warning, _withheld(bank)) if part),
             "usage": usage + gate_usage,
         }
     )
@@ -138,11 +138,12 @@ def _select(
     roles: Roles,
     question: Question,
     found: RecallResult,
-    nodes: Mapping[str, Node],
+    stored: tuple[Mapping[str, Node], Mapping[str, Node]],
     *,
     budget: Budget,
     strict: bool,
 ) -> tuple[Selection, str, Usage]:
+    nodes, sources = stored
     candidates = tuple(c for c in found.candidates if c.node_id in nodes)
     if not candidates:
         return Selection(), "", Usage()
@@ -154,6 +155,7 @@ def _select(
         max_rules=budget.max_rules,
         max_lessons=budget.max_lessons,
         strict=strict,
+        families={key: _family(node, sources) for key, node in nodes.items()},
     )
     try:
         reply = deadline.call(
@@ -169,6 +171,22 @@ def _select(
         return Selection(), f"select gave nothing usable: {reply.reason}", reply.usage
     selection, warning = _lawful(reply.value, request)
     return selection, warning, reply.usage
+
+
+def _family(node: Node, sources: Mapping[str, Node]) -> str:
+    """Return the family of a lesson, or of the lessons that a rule or summary rests on."""
+    lessons = (
+        [node]
+        if node.lesson is not None
+        else [sources[key] for key in node.supported_by if key in sources]
+    )
+    return family_of(lessons)
+
+
+def _withheld(bank: Bank) -> str:
+    """Return a remark on damaged items, which recall leaves out."""
+    count = len(bank.damaged)
+    return f"{count} damaged item(s) withheld: run `epimem check`" if count else ""
 
 
 def _lawful(selection: Selection, request: SelectRequest) -> tuple[Selection, str]:
@@ -225,11 +243,14 @@ def logged(bank: Bank, question: Question) -> MemoryInput | None:
     """Return the answer that this run and reader already got, None where there is none."""
     if question.run_id is None:
         return None
-    with bank.side.log() as log:
-        row = log.execute(
-            "SELECT answer FROM retrievals WHERE run_id = ? AND reader = ?",
-            (question.run_id, question.reader),
-        ).fetchone()
+    try:
+        with bank.side.log() as log:
+            row = log.execute(
+                "SELECT answer FROM retrievals WHERE run_id = ? AND reader = ?",
+                (question.run_id, question.reader),
+            ).fetchone()
+    except StorageError:
+        return None
     return MemoryInput.read(row["answer"]) if row is not None else None
 
 
@@ -251,24 +272,30 @@ def _log(
         }
         for c in found.candidates
     ]
-    with bank.side.log() as log:
-        log.execute(
-            "INSERT OR IGNORE INTO retrievals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                answer.retrieval_id,
-                timestamp(now),
-                answer.bank_seq,
-                question.run_id,
-                question.reader,
-                question.namespace,
-                question.family,
-                question.key,
-                # What was shown: an item that found no room in the budget is not in the answer.
-                json.dumps([item.node_id for item in answer.items]),
-                answer.canonical().decode("utf-8"),
-                json.dumps(candidates),
-            ),
-        )
+    values = (
+        answer.retrieval_id,
+        timestamp(now),
+        answer.bank_seq,
+        question.run_id,
+        question.reader,
+        question.namespace,
+        question.family,
+        question.key,
+        # What was shown: an item that found no room in the budget is not in the answer.
+        json.dumps([item.node_id for item in answer.items]),
+        answer.canonical().decode("utf-8"),
+        json.dumps(candidates),
+    )
+    try:
+        with bank.side.log() as log:
+            log.execute(
+                "INSERT OR IGNORE INTO retrievals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values
+            )
+    except StorageError as error:
+        # A full disk may cost the log of an answer, never the answer.
+        remark = f"not logged ({error.code}): feedback on it will not be found"
+        warning = f"{answer.warning}; {remark}" if answer.warning else remark
+        return answer.model_copy(update={"warning": warning})
     # Two calls for one run at the same moment: the one that was logged first is the answer.
     return logged(bank, question) or answer
 

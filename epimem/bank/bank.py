@@ -76,25 +76,30 @@ class Bank(BankReader):
         path: Path | str,
         *,
         encoder: EncoderIdentity | None = None,
+        settings: Callable[[Path], None] | None = None,
         ids: IdGenerator = uuid7,
         clock: Clock = wall_clock,
     ) -> Self:
-        """Make a new bank in an absent or empty folder.
+        """Make a new bank in an absent or empty folder; of several at once one creates it.
+
+        Args:
+            path: the folder.
+            encoder: whose vectors will be stored.
+            settings: writes the settings file, before the database is there.
+            ids: for the bank and its items.
+            clock: seconds since 1970.
 
         Raises:
             BankConflictError: `bank_exists`.
             StorageError: the folder cannot be written.
         """
         folder = Path(path)
-        cls.prepare(folder)
-        with translated():
+        with creation.new_folder(folder):
+            if settings is not None:
+                # Settings first: a bank that a crash left without them would open with others.
+                settings(folder)
             creation.create_database(folder, encoder, ids(), clock)
         return cls.open(folder, ids=ids, clock=clock)
-
-    @staticmethod
-    def prepare(folder: Path) -> None:
-        """Make the folders of a new bank; see `creation.prepare_folder`."""
-        creation.prepare_folder(folder)
 
     @classmethod
     def open(
@@ -529,10 +534,14 @@ class Bank(BankReader):
             BankBusyError: a maintainer is at work.
             BankConflictError: other processes have it open.
         """
-        with self.lease("freeze"), self._commit("freeze", caller.contributor) as commit:
-            commit.note("freeze", commit.seq)
+        with self.lease("freeze"):
+            # Reads every live node: a damaged bank is found out before anything is written.
+            self.state_digest()
+            versions.fold_index(self.path, save_index)
+            with self._commit("freeze", caller.contributor) as commit:
+                commit.note("freeze", commit.seq)
         self._drop_orphans()
-        frozen = versions.freeze(self._db, save_index)
+        frozen = versions.freeze(self._db)
         self._db.close()
         self._db = Database(self.path, immutable=True)
         self._blobs = BlobStore(self.path / "blobs", read_only=True)

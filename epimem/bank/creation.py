@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import insert
@@ -14,7 +16,7 @@ from epimem.bank import (
     tables,
     versions,
 )
-from epimem.bank.database import FILE_NAME, Database, translated
+from epimem.bank.database import FILE_NAME, LOCK_NAME, Database, KernelLock, translated
 from epimem.bank.encoder import EncoderIdentity
 from epimem.bank.journal import Clock
 from epimem.errors import (
@@ -26,18 +28,25 @@ from epimem.errors import (
 )
 
 
-def prepare_folder(folder: Path) -> None:
-    """Make the folders of a new bank.
+@contextmanager
+def new_folder(folder: Path) -> Iterator[None]:
+    """Make the folders of a new bank and hold its lock while the rest is made: one creator wins.
 
     Raises:
-        BankConflictError: `bank_exists`.
+        BankConflictError: `bank_exists`, also for whoever comes second.
         StorageError: the folder cannot be written.
     """
-    if (folder / FILE_NAME).exists():
-        raise BankConflictError("a bank is here already", code="bank_exists")
     with translated():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (folder / "blobs").mkdir(mode=0o700, exist_ok=True)
+    lock = KernelLock(folder / LOCK_NAME)
+    try:
+        with lock, translated():
+            if (folder / FILE_NAME).exists():
+                raise BankConflictError("a bank is here already", code="bank_exists")
+            (folder / "blobs").mkdir(mode=0o700, exist_ok=True)
+            yield
+    finally:
+        lock.close()
 
 
 def create_database(
@@ -47,6 +56,7 @@ def create_database(
     import sqlite3
 
     path = folder / FILE_NAME
+    # The caller holds the lock: what stands there was left by a crash.
     temporary = folder / f"{FILE_NAME}.new"
     temporary.unlink(missing_ok=True)
     raw = sqlite3.connect(temporary)

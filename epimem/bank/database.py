@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import DatabaseError, InvalidRequestError
+from sqlalchemy.exc import DatabaseError, MultipleResultsFound, NoResultFound
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from epimem.bank.failpoints import failpoint
@@ -56,6 +56,7 @@ class Database:
         self.immutable = immutable
         self._lock = KernelLock(folder / LOCK_NAME)
         self._failed = False
+        self._closed = False
         self._unfolded = 0
         self._reader = self._engine(write=False)
         self._writer = None if self.read_only else self._engine(write=True)
@@ -90,6 +91,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Open one read transaction: everything read in it belongs to one sequence number."""
+        self._refuse_closed()
         with translated(), self._reader.begin() as connection:
             yield connection
 
@@ -103,6 +105,7 @@ class Database:
             StorageError: the disk is full or a flush failed; after a failed flush every later write
                 of this handle is refused, because the kernel may have dropped the pages.
         """
+        self._refuse_closed()
         if self._writer is None:
             raise BankFrozenError(
                 "the bank is frozen" if self.immutable else "the bank was opened for reading",
@@ -178,8 +181,13 @@ class Database:
                 stamps.append(0)
         return stamps[0], stamps[1]
 
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise BankError("the bank was closed", code="forbidden_action", hint="open it again")
+
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections; every later use is refused."""
+        self._closed = True
         self._reader.dispose()
         if self._write_connection is not None:
             self._write_connection.close()
@@ -278,7 +286,7 @@ def translated() -> Iterator[None]:
         yield
     except EpimemError:
         raise
-    except InvalidRequestError as error:
+    except (NoResultFound, MultipleResultsFound) as error:
         # A row that must be there once is not there, or twice.
         raise BankCorruptError("the database file is damaged", hint="run `epimem check`") from error
     except DatabaseError as error:

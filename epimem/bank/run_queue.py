@@ -195,16 +195,17 @@ def _batch_of(
     before = select(func.count()).select_from(runs).where(runs.c.seq < seq)
     number = int(connection.execute(before).scalar_one()) // BATCH
     if number not in known:
-        query = select(runs.c.blob).order_by(runs.c.seq).offset(number * BATCH).limit(BATCH)
-        names = connection.execute(query).scalars()
-        known[number] = tuple(_question(blobs, name) for name in names)
+        query = select(runs).order_by(runs.c.seq).offset(number * BATCH).limit(BATCH)
+        known[number] = tuple(_question(blobs, row) for row in connection.execute(query))
     return known[number]
 
 
-def _question(blobs: BlobStore, name: str) -> str:
-    """Return the question of a stored run, empty where its blob is damaged."""
+def _question(blobs: BlobStore, row: Any) -> str:
+    """Return the question of a stored run, empty where its row or blob is damaged."""
+    if checksum(row) != row.checksum:
+        return ""
     try:
-        value = strict_json.loads(blobs.get(name), max_depth=strict_json.RUN_DEPTH)
+        value = strict_json.loads(blobs.get(row.blob), max_depth=strict_json.RUN_DEPTH)
         return str(value["task"]["question"])
     except (BankCorruptError, NotFoundError, RecordError, KeyError, TypeError):
         return ""

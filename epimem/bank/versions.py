@@ -175,20 +175,25 @@ def _replace(commit: Commit, present: Tree | None, wanted: Tree | None) -> None:
             rows.drop(commit, node_id)
 
 
-def freeze(database: Database, save_index: Callable[[Path], None]) -> Frozen:
-    """Make the bank immutable in place: fold the index, checkpoint, leave WAL mode, sign off.
-
-    A crash at any point leaves a bank that is either frozen or still open for writing.
+def fold_index(folder: Path, save_index: Callable[[Path], None]) -> None:
+    """Write the index files of the present state into the bank's folder.
 
     Args:
-        database: of the bank.
-        save_index: writes the index files of the present state into the given folder.
+        folder: the bank's.
+        save_index: writes them into the folder it is given.
     """
-    folder = database.folder
     index = folder / FOLDED_INDEX
     index.mkdir(mode=0o700, exist_ok=True)
     save_index(index)
     failpoint("freeze.index")
+
+
+def freeze(database: Database) -> Frozen:
+    """Make the bank immutable in place: checkpoint, leave WAL mode, sign off.
+
+    A crash at any point leaves a bank that is either frozen or still open for writing.
+    """
+    folder = database.folder
     database.release_readers()
     with database.exclusive() as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

@@ -27,7 +27,7 @@ from epimem.cli.options import (
 from epimem.cli.output import draw, draws, emit, note, visible
 from epimem.cli.progress import Report, progress
 from epimem.cli.records import STDIN, Take
-from epimem.errors import ConfigError
+from epimem.errors import BankConflictError, ConfigError, NotFoundError
 
 if TYPE_CHECKING:
     from epimem.build import BuildReport, ImportedRecord, RefusedRecord
@@ -127,6 +127,7 @@ def build(
 ) -> None:
     """Build and show what was done."""
     reader = _reader(format_name, take)
+    _require(source)
     with _opened_or_made(bank, settings, phase) as memory:
         for _, data in records.image_files(images):
             memory.add_image(data)
@@ -138,6 +139,15 @@ def build(
         emit(values)
     if report.set_aside:
         note(f"epimem: {report.set_aside.total()} records set aside, see {report.rejected_file}")
+        if not report.received:
+            # Nothing at all was of this format: most likely another one was meant.
+            raise click.exceptions.Exit(1)
+
+
+def _require(source: str) -> None:
+    """Refuse a source that is not there, before a bank is made for it."""
+    if source != STDIN and not checked_path(source).exists():
+        raise NotFoundError("no such file or folder to build from", field="source", got=source)
 
 
 def _build(
@@ -172,7 +182,12 @@ def _opened_or_made(bank: Path, settings: BankSettings, phase: Phase) -> Iterato
     from epimem.bank.database import FILE_NAME
 
     if not (bank / FILE_NAME).exists():
-        make(bank, settings).close()
+        try:
+            make(bank, settings).close()
+        except BankConflictError as error:
+            # Another build made it first, with settings that are compared below.
+            if error.code != "bank_exists" or not (bank / FILE_NAME).exists():
+                raise
     with open_bank(bank, phase=phase) as memory:
         agree(memory, settings)
         yield memory

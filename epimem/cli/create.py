@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from epimem.protocols import Encoder
 
 # What an interrupted `init` may have left in the folder; a new one goes over it.
-_LEFTOVERS = frozenset({"blobs", "bank.db.new", "bank.lock", "epimem.toml"})
+_LEFTOVERS = frozenset({"blobs", "bank.db.new", "bank.db.new-journal", "bank.lock", "epimem.toml"})
 
 
 @command(

@@ -152,7 +152,7 @@ class Facts:
         )
 
     def _family(self, node: Node) -> str:
-        from epimem.maintain import family_of
+        from epimem.schema.tree import family_of
 
         if node.lesson is not None:
             return node.lesson.family

@@ -222,11 +222,19 @@ def _not_empty(value: str) -> str:
     return value
 
 
+def _one_line(value: str) -> str:
+    if "\n" in value or "\t" in value:
+        raise PydanticCustomError("invalid_text", "a name is one line")
+    return value
+
+
 LessonText = Annotated[str, _limited(LESSON_BYTES)]
 GuidanceText = Annotated[str, _limited(LESSON_BYTES), AfterValidator(_not_empty)]
 BodyText = Annotated[str, _limited(BODY_BYTES)]
 TitleText = Annotated[str, _limited(TITLE_BYTES)]
-NameText = Annotated[str, _limited(TAG_BYTES * 2), AfterValidator(_not_empty)]
+NameText = Annotated[
+    str, _limited(TAG_BYTES * 2), AfterValidator(_not_empty), AfterValidator(_one_line)
+]
 TagText = Annotated[str, _limited(TAG_BYTES)]
 # Text of a run wherever a record is built in memory; `Run.read` counts what it replaces besides.
 RunText = Annotated[str, AfterValidator(lambda value: escape_unstorable(value)[0])]

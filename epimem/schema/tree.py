@@ -7,7 +7,7 @@ and more; all children of a node have equal height. The root is a category and n
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -309,3 +309,8 @@ def _child_violations(node: Node, child: Node) -> list[str]:
 def lesson_shelf(lesson: Lesson) -> tuple[Form, tuple[str, ...]]:
     """Return form and audience of a lesson, audience sorted."""
     return lesson.form, tuple(sorted(lesson.audience))
+
+
+def family_of(lessons: Sequence[Node]) -> str:
+    """Return the family of a group: that of its first lesson which names one."""
+    return next((node.lesson.family for node in lessons if node.lesson and node.lesson.family), "")

@@ -202,3 +202,56 @@ def test_a_step_that_meets_a_revocation_reads_the_tree_again(tmp_path):
         run_maintain(bank, ScriptedTreeOrganizer(place=revoke_once))
         assert {n.node_id for n in bank.tree("n").lessons()} == set(ids) - {ids[3]}
         assert problems(bank) == []
+
+
+def test_of_several_creators_one_makes_the_bank_and_nothing_of_it_is_replaced(tmp_path):
+    from epimem.config import CallerConfig, Config, EncoderConfig, load
+    from epimem.memory import ExperienceMemory
+
+    for attempt in range(4):
+        folder = tmp_path / f"bank{attempt}"
+        children = []
+        for number in range(4):
+            child = os.fork()
+            if child == 0:
+                status = 2
+                try:
+                    config = Config(
+                        caller=CallerConfig(contributor=f"c{number}"),
+                        encoder=EncoderConfig(model="none"),
+                    )
+                    with ExperienceMemory.create(folder, config) as memory:
+                        memory.contribute(lesson(number))
+                    status = 0
+                except EpimemError as error:
+                    status = 1 if error.code == "bank_exists" else 2
+                finally:
+                    os._exit(status)
+            children.append(child)
+        ends = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        assert sorted(ends) == [0, 1, 1, 1]
+        with Bank.open(folder) as bank:
+            (node,) = bank.inbox("default", limit=10)
+            assert node.lesson.contributor == load(folder).caller.contributor
+            assert node.lesson.contributor == f"c{ends.index(0)}"
+
+
+def test_an_ingest_in_parts_gives_the_same_lessons_as_one_in_one_go(tmp_path):
+    """Anchors depend on the runs around a run: by order of contribution, not by what still waits."""
+    from controllers.embedded.memory_controller import EmbeddedMemoryController
+
+    digests = set()
+    for name, parts in (("whole", (None,)), ("parts", (3, 1, None))):
+        with new_bank(tmp_path / name) as bank:
+            for number in range(8):
+                run = small_run(number, answer="the answer is here")
+                question = f"Does Ada Byron meet Bob{number // 2} Smith in room {number}?"
+                task = run.task.model_copy(update={"question": question})
+                run = run.model_copy(update={"task": task})
+                bank.add_run(run, caller=CALLER, namespace="n")
+            for limit in parts:
+                run_ingest(bank, EmbeddedMemoryController(), limit=limit)
+            anchors = [node.index.question_anchor for node in bank.inbox("n", limit=99)]
+            assert all("Ada Byron" in anchor for anchor in anchors)
+            digests.add(tuple(anchors))
+    assert len(digests) == 1

@@ -6,6 +6,7 @@ import random
 import shutil
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,8 @@ def everything(bank: Bank) -> dict[str, Any]:
         "diff": lambda: bank.diff("empty", "placed"),
         "snapshots": bank.snapshots,
         "journal": lambda: bank.journal_rows(last=1000),
-        "queue": lambda: bank.queued_runs(limit=100),
+        # The questions around a run are context: a damaged neighbor is missing from them.
+        "queue": lambda: [replace(run, batch=()) for run in bank.queued_runs(limit=100)],
         "standing": lambda: bank.standing([(key, "n", "family") for key in ids]),
         "index": lambda: [(row.node_id, row.alive, row.text) for row in bank.index_rows(0)],
         "encoder": lambda: bank.encoder,

@@ -194,7 +194,7 @@ def test_a_source_that_cannot_be_written_beside_is_no_obstacle(
 ) -> None:
     source = tmp_path / "data" / "r.jsonl"
     source.parent.mkdir()
-    source.write_text("{\n")
+    source.write_text('{"guidance": "Look twice"}\n{\n')
     monkeypatch.setattr("epimem.cli.contribute._may_write", lambda _: False)
     monkeypatch.chdir(tmp_path)
     values = report(capfd, "build", tmp_path / "b", "jsonl", source, "--encoder", "none")
@@ -202,6 +202,21 @@ def test_a_source_that_cannot_be_written_beside_is_no_obstacle(
     assert values["rejected_file"] == "r.jsonl.rejected.jsonl"
     assert (tmp_path / "r.jsonl.rejected.jsonl").exists()
     assert [path.name for path in source.parent.iterdir()] == ["r.jsonl"]
+
+
+def test_a_source_of_another_format_is_no_success(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "notes.jsonl"
+    source.write_text("these are\nno records\n")
+    arguments = ["build", str(tmp_path / "b"), "jsonl", str(source), "--encoder", "none"]
+    assert main(arguments) == 1
+    assert json.loads(capfd.readouterr().out)["set_aside"] == {"bad_json": 2}
+
+
+def test_a_source_that_is_not_there_leaves_no_bank(tmp_path: Path) -> None:
+    assert main(["build", str(tmp_path / "b"), "jsonl", str(tmp_path / "none.jsonl")]) == 4
+    assert not (tmp_path / "b").exists()
 
 
 def test_build_reads_standard_input_and_takes_what_is_wanted(source: Path, tmp_path: Path) -> None:
