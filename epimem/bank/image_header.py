@@ -105,7 +105,9 @@ def _kind(data: bytes) -> Kind:
 def _is_reference(data: bytes) -> bool:
     """Return whether the bytes are text that names an image elsewhere (or holds one as text)."""
     text = data[:_TEXT_LIMIT].lstrip(b"\x00\t\n\r\x0b\x0c \xef\xbb\xbf").rstrip()
-    if _SCHEME.match(text):
+    # A text file whose first line looks like "name:value" names nothing.
+    address = re.match(rb"(?i)(data:|[a-z][a-z0-9+.-]*://)", text)
+    if _SCHEME.match(text) and (address or not re.search(rb"[\r\n]", text)):
         return True
     one_line = len(data) <= _TEXT_LIMIT and not re.search(rb"[\x00-\x1f\x7f]", text)
     return one_line and bool(_PATH.match(text) or _FILE_NAME.fullmatch(text))

@@ -102,6 +102,7 @@ def retrieve(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> None:
     """Retrieve and print the answer."""
     asked = records.read_text(question)
+    folder = _writable_folder(crops) if crops is not None else None
     early = EarlyEncoder(bank, asked)
     ids = image_ids(images)
     with open_bank(bank, read_only=True, encoder=early.result()) as memory:
@@ -118,8 +119,8 @@ def retrieve(  # noqa: PLR0913, PLR0917 - one parameter an option
             minimum_authority=min_authority,
         )
         _print_answer(answer, as_text=as_text)
-        if crops is not None:
-            _write_crops(memory, answer, checked_path(crops), as_text=as_text)
+        if folder is not None:
+            _write_crops(memory, answer, folder, as_text=as_text)
 
 
 def _budget(budget: Budget, limits: Mapping[str, int | None]) -> Budget:
@@ -139,10 +140,21 @@ def _print_answer(answer: MemoryInput, *, as_text: bool) -> None:
         note("epimem: nothing in this bank applies")
 
 
+def _writable_folder(crops: str) -> Path:
+    """Make the folder for crops; a mistake in its name is one of usage, found before asking."""
+    folder = checked_path(crops)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.BadParameter(
+            f"no folder can be made at {folder}: {error.strerror}", param_hint="--crops"
+        ) from error
+    return folder
+
+
 def _write_crops(
     memory: ExperienceMemory, answer: MemoryInput, folder: Path, *, as_text: bool
 ) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     for number, crop in enumerate(answer.crops, 1):
         path = folder / f"{number}-{crop.blob[:16]}.png"
         path.write_bytes(memory.crop_png(crop))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
+import pytest
 from PIL import Image
 
+from epimem.cli import main
 from epimem.cli.ask import AUTHORITIES, VERDICT_SOURCES, image_ids
 from epimem.schema import lesson as lesson_schema
 from tests.cli_program import QUESTION, Epimem
@@ -117,3 +119,27 @@ def test_explain_shows_scores_and_verdicts(grown: Path, epimem: Epimem) -> None:
 def test_choices_are_those_of_the_records() -> None:
     assert AUTHORITIES == lesson_schema.AUTHORITIES
     assert get_args(lesson_schema.VerdictSource) == VERDICT_SOURCES
+
+
+def test_a_folder_for_crops_that_cannot_be_made_is_a_mistake_of_usage(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", str(tmp_path / "b"), "--encoder", "none"]) == 0
+    (tmp_path / "file").write_text("in the way")
+    capfd.readouterr()
+    arguments = ["retrieve", str(tmp_path / "b"), "any question", "--crops", str(tmp_path / "file")]
+    assert main(arguments) == 2
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert "--crops" in captured.err
+
+
+def test_a_text_file_is_no_image_of_a_question(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", str(tmp_path / "b"), "--encoder", "none"]) == 0
+    (tmp_path / "users").write_text("root:x:0:0\ndaemon:x:1:1\n")
+    capfd.readouterr()
+    arguments = ["retrieve", str(tmp_path / "b"), "any", "--image", str(tmp_path / "users")]
+    assert main(arguments) == 2
+    assert capfd.readouterr().err.startswith("epimem: unsupported_type: ")
