@@ -126,9 +126,15 @@ def _other_scope(scope: Scope, node: Node, asked: _Asked) -> str:
 def _lesson(request: SelectRequest, fitting: list[Node], rules: list[Node]) -> Node | None:
     if request.max_lessons < 1 or (request.strict and rules):
         return None
-    lessons = [node for node in fitting if node.kind == "lesson"]
+    said = _said_by(rules)
+    lessons = [node for node in fitting if node.kind == "lesson" and node.node_id not in said]
     positive = [node for node in lessons if node.polarity == "positive"]
     return next(iter(positive or lessons), None)
+
+
+def _said_by(rules: list[Node]) -> frozenset[str]:
+    """Return the lessons whose guidance a chosen rule gives: to show them too says it twice (ours)."""
+    return frozenset(key for rule in rules for key in rule.supported_by)
 
 
 def _accepted(node: Node) -> str:
@@ -139,9 +145,10 @@ def _passed_over(node: Node, rules: list[Node], request: SelectRequest) -> str:
     """Return why a candidate that applies was not taken."""
     if node.kind != "lesson":
         return f"applies, but {request.max_rules} rules are the limit"
+    if node.node_id in _said_by(rules):
+        return "a chosen rule says it"
     if request.strict and rules:
-        above = any(rule.node_id == node.parent_id for rule in rules)
-        return "the chosen rule above it says it" if above else "a rule was chosen instead"
+        return "a rule was chosen instead"
     if request.max_lessons < 1:
         return "applies, but no lesson was asked for"
     return "applies, but a lesson before it was taken"

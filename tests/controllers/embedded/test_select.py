@@ -54,7 +54,18 @@ def test_strict_selection_takes_no_lesson_beside_a_rule(rule: Make, lesson: Make
     below = lesson("l", "Skip hatched bars.", parent_id="s")
     found = choose([below, rule("s")], strict=True)
     assert (found.rule_ids, found.lesson_id) == (("s",), None)
-    assert found.verdicts[0].reason == "the chosen rule above it says it"
+    assert found.verdicts[0].reason == "a rule was chosen instead"
+
+
+def test_a_lesson_that_a_chosen_rule_rests_on_is_not_shown_beside_it(
+    rule: Make, lesson: Make
+) -> None:
+    below, other = lesson("l", "Skip hatched bars."), lesson("m", "Read the printed values.")
+    above = rule("s").model_copy(update={"supported_by": ("l",)})
+    found = choose([below, other, above])
+    assert (found.rule_ids, found.lesson_id) == (("s",), "m")
+    reasons = {verdict.node_id: verdict.reason for verdict in found.verdicts}
+    assert reasons["l"] == "a chosen rule says it"
     assert choose([below, rule("s")]).lesson_id == "l"
     assert choose([below], strict=True).lesson_id == "l"
 
