@@ -281,7 +281,12 @@ class ExperienceMemory:
         return [*node_vectors(encoder, texts)]
 
     def ingest(self, *, limit: int | None = None, progress: Progress | None = None) -> IngestReport:
-        """Derive lessons from queued runs that are due."""
+        """Derive lessons from queued runs that are due.
+
+        Raises:
+            AccessError: in the evaluation phase, where no verdict may reach a controller.
+        """
+        self._require_construction("ingest")
         return ingest(
             self.bank,
             self.controllers[0],

@@ -8,9 +8,11 @@ import subprocess
 import pytest
 
 from epimem.config import Config, EncoderConfig
-from epimem.errors import BankCorruptError, BankError, RecordError
+from epimem.errors import AccessError, BankCorruptError, BankError, RecordError
 from epimem.memory import ExperienceMemory
 from epimem.schema.lesson import IndexText, LessonDraft
+from epimem.schema.outcome import SealedOutcome
+from epimem.testing import small_run
 
 PLAIN = Config(encoder=EncoderConfig(model="none"))
 QUESTION = "How many stations does a Rubra Metro train call at?"
@@ -131,3 +133,12 @@ def test_what_a_revocation_left_is_consolidated_by_the_next_maintain(memory):
     assert gone not in again.supported_by
     assert len(again.supported_by) == 2
     assert memory.maintain().steps == 0
+
+
+def test_no_verdict_reaches_a_controller_in_the_evaluation_phase(memory, tmp_path):
+    memory.contribute(small_run(1), outcome=SealedOutcome(run_id="run-000001", verdict="right"))
+    memory.close()
+    with ExperienceMemory.open(tmp_path / "bank", phase="evaluation") as evaluated:
+        with pytest.raises(AccessError):
+            evaluated.ingest()
+        assert evaluated.bank.run_states() == {"run-000001": ("queued", "")}
