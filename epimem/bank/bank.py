@@ -390,11 +390,18 @@ class Bank(BankReader):
             with self._db.write() as connection:
                 steps.extend(connection, epoch, now=self._clock(), ttl_s=ttl_s)
 
-        try:
-            yield Lease(name, epoch, renew)
-        finally:
+        def release() -> None:
             with self._db.write() as connection:
                 steps.release(connection, epoch)
+
+        try:
+            yield Lease(name, epoch, renew)
+        except BaseException:
+            # The fault that ended the work is what counts; a lease left behind runs out.
+            with suppress(Exception):
+                release()
+            raise
+        release()
 
     def plant(self, lease: Lease, namespace: str) -> Tree:
         """Return the tree of a namespace, made with an empty root where there is none."""

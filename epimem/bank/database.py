@@ -13,7 +13,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -131,9 +131,14 @@ class Database:
             yield connection
             failpoint("db.commit")
             raw.execute("COMMIT")
-        except BaseException:
-            if raw.in_transaction:
-                raw.execute("ROLLBACK")
+        except BaseException as error:
+            # Ctrl-C inside a statement makes the library close the connection: nothing to roll back
+            # then, and what was begun is gone with it.
+            with suppress(sqlite3.Error):
+                if raw.in_transaction:
+                    raw.execute("ROLLBACK")
+            if not isinstance(error, Exception):
+                self._write_connection = None
             raise
 
     def _write_handle(self) -> tuple[Connection, sqlite3.Connection]:
