@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, select, update
 
@@ -152,7 +152,13 @@ def _insert(
     if vectors is not None:
         put_vectors(commit.connection, node, vectors)
     searchable: Literal["dense", "lexical"] = "dense" if vectors is not None else "lexical"
-    return Receipt(status="stored", id=node.node_id, seq=commit.seq, searchable=searchable)
+    return Receipt(
+        status="stored",
+        id=node.node_id,
+        seq=commit.seq,
+        searchable=searchable,
+        truncated_tokens=vectors.truncated_tokens if vectors is not None else 0,
+    )
 
 
 def _attributed(connection: Connection, draft: LessonDraft, origin: Origin) -> Lesson:
@@ -349,18 +355,20 @@ def put_vectors(connection: Connection, node: Node, vectors: NodeVectors) -> Non
     text_hash = sha256(node.index.text.encode("utf-8"))
     if _vectors_known.first(connection, {"node": node.node_id, "text": text_hash}) is not None:
         return
+    _vectors_insert.run(connection, vector_row(node.node_id, text_hash, vectors))
+
+
+def vector_row(node_id: str, text_hash: str, vectors: NodeVectors) -> dict[str, Any]:
+    """Return the columns of a vector row, its checksum among them."""
     blobs = [vector.tobytes() for vector in (vectors.index, vectors.scope, vectors.anchor)]
-    _vectors_insert.run(
-        connection,
-        {
-            "node_id": node.node_id,
-            "text_hash": text_hash,
-            "index_vector": blobs[0],
-            "scope_vector": blobs[1],
-            "anchor_vector": blobs[2],
-            "checksum": vector_checksum(node.node_id, text_hash, *blobs),
-        },
-    )
+    return {
+        "node_id": node_id,
+        "text_hash": text_hash,
+        "index_vector": blobs[0],
+        "scope_vector": blobs[1],
+        "anchor_vector": blobs[2],
+        "checksum": vector_checksum(node_id, text_hash, *blobs),
+    }
 
 
 def vector_checksum(node_id: str, text_hash: str, *blobs: bytes) -> str:

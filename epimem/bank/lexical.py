@@ -14,133 +14,61 @@ and n, from which a bank of three lessons learns that "the" is a common word.
 from __future__ import annotations
 
 import math
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epimem.bank.catalog import Catalog, Delta, Mask
+from epimem.bank.catalog import Catalog, Delta, Mask, PerMask, within
 from epimem.bank.general_questions import COUNT, general_questions
+from epimem.bank.growing import Growing
+from epimem.bank.tokens import document_terms, question_terms, term_hash
 
 K1 = 1.2
 B = 0.75
-_TAIL = 2048  # documents; ours: sorting them takes about 10 ms, merging 1e5 about 0.1 s
-_ASCII_WORD = re.compile(r"[0-9a-z]+")
-# Scripts whose words are not set apart by spaces, or only in part: Thai, Lao, Myanmar, Hangul,
-# Khmer, kana and bopomofo, Han with its extensions and compatibility forms.
-_UNSPACED = (
-    (0x0E01, 0x0EFF),
-    (0x1000, 0x109F),
-    (0x1100, 0x11FF),
-    (0x1780, 0x17FF),
-    (0x3005, 0x3007),
-    (0x3040, 0x31BF),
-    (0x31F0, 0x31FF),
-    (0x3400, 0x9FFF),
-    (0xA960, 0xA97F),
-    (0xAC00, 0xD7FF),
-    (0xF900, 0xFAFF),
-    (0x1B000, 0x1B16F),
-    (0x20000, 0x3FFFF),
-)
-
-
-def tokens(text: str) -> list[str]:
-    """Return the terms of a text: words of letters, digits and marks; pairs in unspaced scripts.
-
-    Compatibility forms (NFKC) and case are folded for matching only. Everything else separates.
-    """
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    if folded.isascii():
-        return _ASCII_WORD.findall(folded)
-    found: list[str] = []
-    run: list[str] = []
-    previous = ""
-    for character in folded:
-        kind = _character_kind(character)
-        if kind == "mark":
-            kind = previous
-        if kind != previous:
-            _close(run, previous, found)
-        if kind:
-            run.append(character)
-        previous = kind
-    _close(run, previous, found)
-    return found
-
-
-def _close(run: list[str], kind: str, found: list[str]) -> None:
-    """End a run of one kind of character."""
-    if kind == "word":
-        found.append("".join(run))
-    elif kind == "unspaced":
-        pairs = ["".join(run[place : place + 2]) for place in range(len(run) - 1)]
-        found.extend(pairs or ["".join(run)])
-    run.clear()
-
-
-@lru_cache(maxsize=8192)
-def _character_kind(character: str) -> str:
-    """Return "word", "unspaced", "mark" (as the character before it), or nothing."""
-    category = unicodedata.category(character)
-    if category[0] not in "LMN":
-        return ""
-    point = ord(character)
-    if any(low <= point <= high for low, high in _UNSPACED):
-        return "unspaced"
-    return "mark" if category[0] == "M" else "word"
-
-
-@lru_cache(maxsize=65536)
-def _term(token: str) -> int:
-    data = token.encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
-
-
-def question_terms(question: str) -> NDArray[np.uint64]:
-    """Return the distinct terms of a question, in the order in which they first appear."""
-    return np.array([_term(token) for token in dict.fromkeys(tokens(question))], dtype=np.uint64)
-
+_FRESH = 64  # documents that are sorted anew for a question, some 0.5 ms; ours
+_STEP = 4  # a part is merged into the one before it when that is at most this many times as large
 
 _Flat = tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.uint16]]
+_NOTHING = (np.zeros(0, np.int32), np.zeros(0, np.uint16))
 
 
 @lru_cache(maxsize=1)
 def background_frequencies() -> dict[int, int]:
     """Return in how many of the general questions each of their terms stands."""
-    terms = [question_terms(question).tolist() for question in general_questions()]
-    return dict(Counter(term for question in terms for term in question))
-
-
-def word_overlap(one: str, other: str) -> float:
-    """Return the share of the distinct terms of the shorter text that the other has too, in [0, 1].
-
-    The overlap coefficient (Szymkiewicz and Simpson); 0 where a text has no terms. It tells "Kite
-    Research charts" and "Kite Research bar charts" from two houses of one trade, which cosines of
-    short texts do not.
-    """
-    first, second = set(tokens(one)), set(tokens(other))
-    smaller = min(len(first), len(second))
-    return len(first & second) / smaller if smaller else 0.0
+    offered = [document_terms(question)[0] for question in general_questions()]
+    return dict(Counter(term_hash(token) for counts in offered for token in counts))
 
 
 class _Postings:
-    """Which slots hold a term and how often: `slots[starts[i]:starts[i + 1]]` for `terms[i]`."""
+    """Which slots hold a term and how often: `slots[starts[i]:starts[i + 1]]` for `terms[i]`.
 
-    def __init__(self, flat: _Flat) -> None:
+    `terms` rise; slots rise within a term.
+    """
+
+    def __init__(
+        self,
+        terms: NDArray[np.uint64],
+        starts: NDArray[np.int64],
+        slots: NDArray[np.int32],
+        counts: NDArray[np.uint16],
+    ) -> None:
+        self.terms, self.starts, self.slots, self.counts = terms, starts, slots, counts
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    @classmethod
+    def of(cls, flat: _Flat) -> _Postings:
         """Take terms, slots and counts of equal length, ordered by term, then slot."""
-        terms, self.slots, self.counts = flat
+        terms, slots, counts = flat
         fresh = np.flatnonzero(np.concatenate([np.ones(1, np.bool_), terms[1:] != terms[:-1]]))
         fresh = fresh if len(terms) else fresh[:0]
-        self.terms = terms[fresh]
-        self.starts = np.append(fresh, len(terms)).astype(np.int64)
+        return cls(terms[fresh], np.append(fresh, len(terms)).astype(np.int64), slots, counts)
 
     def find(self, term: np.uint64) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
         place = int(np.searchsorted(self.terms, term))
@@ -160,7 +88,7 @@ class _Postings:
         terms, slots, counts = self.flat(alive)
         more, more_slots, more_counts = other.flat(alive)
         places = np.searchsorted(terms, more, side="right")
-        return _Postings(
+        return _Postings.of(
             (
                 np.insert(terms, places, more),
                 np.insert(slots, places, more_slots),
@@ -189,7 +117,7 @@ class _View:
 
 
 def _document(slot: int, counts: Counter[str]) -> _Flat:
-    terms = np.array([_term(token) for token in counts], dtype=np.uint64)
+    terms = np.array([term_hash(token) for token in counts], dtype=np.uint64)
     often = np.minimum(np.array(list(counts.values()), dtype=np.int64), 65535)
     return terms, np.full(len(terms), slot, dtype=np.int32), often.astype(np.uint16)
 
@@ -199,13 +127,15 @@ def _gathered(documents: Sequence[_Flat]) -> _Postings:
     nothing = _document(0, Counter())
     columns = [np.concatenate(column) for column in zip(nothing, *documents, strict=True)]
     order = np.lexsort((columns[1], columns[0]))
-    return _Postings((columns[0][order], columns[1][order], columns[2][order]))
+    return _Postings.of((columns[0][order], columns[1][order], columns[2][order]))
 
 
 class LexicalIndex:
     """BM25 ranking over live rows, following the same rows as the dense index.
 
-    New rows go to a short tail that is merged into the rest when it is full.
+    New rows are sorted for each question until there are 64, then become a part of the postings; a
+    part that is not much smaller than the one before it is merged into it. So a new row costs little
+    however many there are, and there are few parts.
 
     Args:
         catalog: names the slots.
@@ -213,42 +143,48 @@ class LexicalIndex:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._base = _gathered([])
-        self._tail: list[_Flat] = []
-        self._tail_postings: _Postings | None = None
-        self._lengths = np.zeros(0, dtype=np.int32)
+        self._parts: list[_Postings] = []
+        self._fresh: list[_Flat] = []
+        self._fresh_part: _Postings | None = None
+        self._lengths = Growing(np.zeros(0, dtype=np.int32))
+        self._size = PerMask(self._counted)
 
     def apply(self, delta: Delta) -> None:
         """Follow a change of the catalog; slots that are gone drop out at the next merge."""
-        missing = self._catalog.size - len(self._lengths)
-        if missing > 0:
-            self._lengths = np.concatenate([self._lengths, np.zeros(missing, dtype=np.int32)])
+        if not delta.added:
+            return
+        self._lengths.pad(self._catalog.size, 0)
+        lengths = self._lengths.view
         for slot, row in delta.added.items():
-            counts = Counter(tokens(row.text))
-            self._lengths[slot] = counts.total()
-            self._tail.append(_document(slot, counts))
-        if delta.added:
-            self._tail_postings = None
-        if len(self._tail) > _TAIL:
-            self._merge()
+            counts, lengths[slot] = document_terms(row.text)
+            self._fresh.append(_document(slot, counts))
+        self._fresh_part = None
+        if len(self._fresh) >= _FRESH:
+            self._settle()
 
-    def _postings(self) -> tuple[_Postings, _Postings]:
-        if self._tail_postings is None:
-            self._tail_postings = _gathered(self._tail)
-        return self._base, self._tail_postings
+    def _postings(self) -> list[_Postings]:
+        if not self._fresh:
+            return self._parts
+        if self._fresh_part is None:
+            self._fresh_part = _gathered(self._fresh)
+        return [*self._parts, self._fresh_part]
 
-    def _merge(self) -> None:
+    def _settle(self, *, wholly: bool = False) -> None:
+        """Make the fresh rows a part, and merge parts: those of like size, or all into one."""
+        parts = self._postings()
         alive = np.zeros(self._catalog.size, dtype=np.bool_)
         alive[self._catalog.live_slots()] = True
-        base, tail = self._postings()
-        self._base = base.merged(tail, alive)
-        self._tail, self._tail_postings = [], None
+        while len(parts) > 1 and (wholly or len(parts[-2]) <= _STEP * len(parts[-1])):
+            parts = [*parts[:-2], parts[-2].merged(parts[-1], alive)]
+        if wholly and parts:
+            parts = [_Postings.of(parts[0].flat(alive))]
+        self._parts, self._fresh, self._fresh_part = parts, [], None
 
     def search(self, question: str, *, k: int, allowed: Mask) -> list[tuple[str, float]]:
         """Return the `k` best allowed nodes as (node id, score in [0, 1]), best first.
 
         Only nodes that share a term come back; equal scores are ordered by node id. A question
-        without letters or digits finds nothing.
+        without terms finds nothing.
         """
         return self.top(self.scores(question, allowed), k)
 
@@ -272,9 +208,14 @@ class LexicalIndex:
         return self._scores(question, self._view(allowed))
 
     def _view(self, allowed: Mask) -> _View:
+        rows, mean = self._size(allowed)
+        return _View(allowed, rows, mean)
+
+    def _counted(self, allowed: Mask) -> tuple[int, float]:
+        """Return how many rows are allowed, and their mean length (at least 1)."""
         rows = int(np.count_nonzero(allowed))
-        mean = float(self._lengths[allowed].mean()) if rows else 0.0
-        return _View(allowed, rows, max(mean, 1.0))
+        mean = float(self._lengths.view[allowed].mean()) if rows else 0.0
+        return rows, max(mean, 1.0)
 
     def _scores(self, question: str, view: _View) -> NDArray[np.float64]:
         totals = np.zeros(self._catalog.size, dtype=np.float64)
@@ -292,14 +233,14 @@ class LexicalIndex:
 
     def _share(self, term: np.uint64, view: _View) -> _Share:
         """Return what one term adds to the score of each allowed slot that holds it."""
-        parts = [postings.find(term) for postings in self._postings()]
+        parts = [_NOTHING, *(postings.find(term) for postings in self._postings())]
         slots = np.concatenate([part[0] for part in parts])
         counts = np.concatenate([part[1] for part in parts]).astype(np.float64)
         keep = view.allowed[slots]
         slots, counts = slots[keep], counts[keep]
         holding = len(slots) + background_frequencies().get(int(term), 0)
         idf = math.log1p((view.rows + COUNT - holding + 0.5) / (holding + 0.5))
-        weight = K1 * (1 - B + B * self._lengths[slots] / view.mean)
+        weight = K1 * (1 - B + B * self._lengths.view[slots] / view.mean)
         return _Share(slots, idf * counts * (K1 + 1) / (counts + weight), idf * (K1 + 1))
 
     def best(self, questions: Sequence[str], allowed: Mask) -> NDArray[np.float64]:
@@ -310,23 +251,41 @@ class LexicalIndex:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the postings as arrays for a derived file; slots count in `live_slots`."""
-        self._merge()
+        self._settle(wholly=True)
+        whole = self._parts[0] if self._parts else _gathered([])
         live = self._catalog.live_slots()
         places = np.zeros(self._catalog.size, dtype=np.int32)
         places[live] = np.arange(len(live), dtype=np.int32)
         return {
-            "terms": self._base.terms,
-            "starts": self._base.starts,
-            "slots": places[self._base.slots],
-            "counts": self._base.counts,
-            "lengths": self._lengths[live],
+            "terms": whole.terms,
+            "starts": whole.starts,
+            "slots": places[whole.slots],
+            "counts": whole.counts,
+            "lengths": self._lengths.view[live],
         }
 
     @classmethod
     def from_arrays(cls, catalog: Catalog, arrays: Mapping[str, NDArray[Any]]) -> LexicalIndex:
-        """Rebuild an index from `arrays` over a catalog that was rebuilt beside it."""
+        """Rebuild an index from `arrays` over a catalog that was rebuilt beside it.
+
+        The postings are viewed, not copied.
+
+        Raises:
+            ValueError: the arrays do not belong together.
+        """
         index = cls(catalog)
-        terms = np.repeat(arrays["terms"], np.diff(arrays["starts"]))
-        index._base = _Postings((terms, arrays["slots"], arrays["counts"]))
-        index._lengths = arrays["lengths"].copy()
+        terms, starts = arrays["terms"].astype(np.uint64), arrays["starts"].astype(np.int64)
+        slots, counts, lengths = arrays["slots"], arrays["counts"], arrays["lengths"]
+        if (
+            starts.shape != (len(terms) + 1,)
+            or starts[0] != 0
+            or starts[-1] != len(slots)
+            or (np.diff(starts) < 0).any()
+            or slots.shape != counts.shape
+            or lengths.shape != (catalog.size,)
+            or not within(slots, 0, catalog.size)
+        ):
+            raise ValueError("the postings do not fit the catalog")
+        index._parts = [_Postings(terms, starts, slots, counts)]
+        index._lengths = Growing(lengths.astype(np.int32))
         return index

@@ -16,6 +16,7 @@ from epimem.operations.base import authority_of, name
 from epimem.operations.rules import question_keys
 from epimem.schema.lesson import AUTHORITIES, Authority
 from epimem.schema.proposal import Consolidate, Reason
+from epimem.schema.text import folded
 from epimem.schema.tree import Conflict, ConflictSide, Node
 
 SideName = Literal["first", "second"]
@@ -95,7 +96,7 @@ def joined(kept: Node, absorbed: Node, lessons: Iterable[Node]) -> tuple[Conflic
     keys = question_keys(lessons)
     result: dict[tuple[str, str], Conflict] = {}
     for conflict in (*kept.conflicts, *absorbed.conflicts):
-        pair = _fold(conflict.first.statement), _fold(conflict.second.statement)
+        pair = folded(conflict.first.statement), folded(conflict.second.statement)
         both = _combined(result[pair], conflict) if pair in result else conflict
         seen = {*both.first.later, *both.second.later}
         known = tuple(sorted({*both.known, *keys} - seen))
@@ -128,7 +129,7 @@ def _turned(conflict: Conflict, supporters: frozenset[str], guidance: str) -> Co
     on_first = bool(supporters & set(conflict.first.items))
     on_second = bool(supporters & set(conflict.second.items))
     if not on_first and not on_second:
-        on_second = bool(guidance) and _fold(guidance) == _fold(conflict.second.statement)
+        on_second = bool(guidance) and folded(guidance) == folded(conflict.second.statement)
     if on_first or not on_second:
         return conflict
     return conflict.model_copy(
@@ -159,7 +160,7 @@ def _check(conflict: Conflict, proposal: Consolidate, lessons: Sequence[Node]) -
 
 def _is_same(stored: Conflict, reported: Conflict) -> bool:
     return bool(set(stored.second.items) & set(reported.second.items)) or (
-        _fold(stored.second.statement) == _fold(reported.second.statement)
+        folded(stored.second.statement) == folded(reported.second.statement)
     )
 
 
@@ -212,7 +213,3 @@ def _other(side: SideName | None) -> SideName | None:
     if side is None:
         return None
     return "second" if side == "first" else "first"
-
-
-def _fold(text: str) -> str:
-    return " ".join(text.casefold().split())

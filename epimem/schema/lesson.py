@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+import json
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from epimem.schema.base import Record, StrictInt
 from epimem.schema.ids import sha256
 from epimem.schema.region import Region
-from epimem.schema.text import BodyText, GuidanceText, LessonText, NameText, TagText, TitleText
+from epimem.schema.text import (
+    BodyText,
+    GuidanceText,
+    LessonText,
+    NameText,
+    TagText,
+    TitleText,
+    folded,
+)
 
 Form = Literal["guidance", "procedure", "skill", "policy", "structure", "profile", "note"]
 Authority = Literal["none", "observed", "reviewed", "owner"]
@@ -139,16 +148,25 @@ class Lesson(LessonDraft):
 
 
 def fold_key(draft: LessonDraft, namespace: str) -> str:
-    """Return the key under which two lessons are the same: namespace, form, polarity, scope, text.
+    """Return the key under which two lessons are the same.
 
-    Audience belongs to it, so that folding never shows a lesson to a new reader.
+    The same are lessons of one namespace, form, polarity, family, pair, body and audience (folding
+    never shows a lesson to a new reader) whose scope, conditions and guidance have one wording (see
+    `folded`). A number, a sign or a negation makes another wording.
     """
-    guidance = " ".join(draft.guidance.casefold().split())
-    applies = " ".join(draft.applies_when.casefold().split())
-    scope = " ".join(draft.index.scope.casefold().split())
-    audience = ",".join(sorted(draft.audience))
-    parts = (namespace, draft.form, draft.polarity, scope, audience, applies, guidance)
-    return sha256("\x1f".join(parts).encode("utf-8"))
+    identity: list[Any] = [
+        namespace,
+        draft.form,
+        draft.polarity,
+        folded(draft.family),
+        draft.body,
+        sorted(draft.audience),
+        [draft.pair.observer, draft.pair.peer] if draft.pair is not None else [],
+        folded(draft.index.scope),
+        folded(draft.applies_when),
+        folded(draft.guidance),
+    ]
+    return sha256(json.dumps(identity).encode("ascii"))
 
 
 def text_key(text: str) -> str:

@@ -32,6 +32,11 @@ _FILLERS = frozenset("\u115f\u1160\u3164\uffa0")
 _BLANKS = _FILLERS | {"\u2800"}
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _SUSPECT = re.compile(r"[^\n\t -~]")
+# A word of letters, with the digit before it where it may be the unit of a number.
+_WORD = re.compile(r"(\d ?)?([^\W\d_]+)")
+_UNIT_LETTERS = 5
+_TWO_LETTERS_LIST = "am an as at be by do go he if in is it me my no of ok on or so to up us we"
+_TWO_LETTERS = frozenset(_TWO_LETTERS_LIST.split())
 _CATEGORIES = {
     "Cc": "control character",
     "Cf": "format character",
@@ -160,6 +165,34 @@ def _drop_refused(value: str) -> str:
         if marks <= MAX_MARKS:
             kept.append(character)
     return "".join(kept)
+
+
+def folded(value: str) -> str:
+    """Return the form in which two texts count as one wording: case, white space, NFC.
+
+    Nothing else is folded: signs, digits and marks stay. Case stays where it may tell units apart
+    (ours): in a short word directly after a number (5 mW, 5 MW), in one that mixes cases (kB, MHz),
+    and in two capitals that are no English word (MB).
+    """
+    spaced = " ".join(value.split())
+    return unicodedata.normalize("NFC", _WORD.sub(_fold_word, spaced))
+
+
+def _fold_word(match: re.Match[str]) -> str:
+    number, word = match.group(1) or "", match.group(2)
+    small = word.casefold()
+    if word.islower() or not _may_be_unit(word, small, of_number=bool(number)):
+        return number + small
+    return number + word
+
+
+def _may_be_unit(word: str, small: str, *, of_number: bool) -> bool:
+    if small in _TWO_LETTERS or len(word) > _UNIT_LETTERS:
+        return False
+    begins_large = len(word) == 1 or word[1:].islower()
+    if of_number:
+        return not begins_large or len(word) <= 3
+    return not begins_large and not (word.isupper() and len(word) != 2)
 
 
 def escape_unstorable(value: str) -> tuple[str, int]:

@@ -46,6 +46,11 @@ def reopened(memory, *, name="local", **scripts):
     return ExperienceMemory.open(memory.bank.path, caller=Caller(name, name), controllers=pair)
 
 
+def plain_memory(folder, encoder="none"):
+    """Make a bank with the controllers that come along."""
+    return ExperienceMemory.create(folder, Config(encoder=EncoderConfig(model=encoder)))
+
+
 def lesson(number, *, place=0, words="Count the white triangles", **fields):
     index = IndexText(scope=PLACES[place], question_anchor=f"how many stop at the {PLACES[place]}?")
     fields = {"verdict_source": "oracle", "question_key": f"q{number}", **fields}
@@ -78,6 +83,12 @@ def filled(memory, *, places=1, each=3):
             draft = lesson(f"{place}-{number}", place=place, words=words)
             assert memory.contribute(draft).status == "stored"
     return memory.maintain()
+
+
+def candidates(memory, question, **options):
+    """Return what was weighed for a question, best first."""
+    answer = memory.retrieve(question, **options)
+    return memory.explain(answer.retrieval_id)["candidates"]
 
 
 def sound(memory):

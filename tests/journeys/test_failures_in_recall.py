@@ -1,14 +1,14 @@
-"""Failures that other memory systems had, as tests: indexes, scores, scopes, queries, images.
+"""Failures that other memory systems had, as tests: indexes, scores, scopes, images.
 
 Numbers are rows of the list of public failure reports; `test_failures.py` holds the whole table.
 What is tested elsewhere:
 
     44, 46  names instead of positions, bounds: bank/test_index.py
-    47, 48  another encoder is refused and both are named: below; bank/test_encoder.py
+    47, 48  another encoder is refused and both are named: below; bank/test_encoder.py; changed
+            while the old one serves: bank/test_reembed.py, journeys/test_reembed.py
     50      no pickle: below; objects are never stored: bank/test_derived.py
     52      higher is better: below; cosines: bank/test_index.py
     53      the floor of tiny banks with the real encoder: bank/test_floor.py
-    59      any printable question against the lexical index: bank/test_lexical.py
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from epimem.config import Config, EncoderConfig
 from epimem.errors import BankConflictError, EpimemError, RecordError
@@ -30,34 +28,21 @@ from epimem.memory import ExperienceMemory
 from epimem.schema.lesson import Evidence, IndexText, LessonDraft
 from epimem.schema.memory_input import Budget
 from epimem.schema.region import Region
-from epimem.testing import small_run
 from tests.image_files import encoded, picture
 from tests.journeys.scripted_memory import (
     PLACES,
+    candidates,
     everything,
     filled,
     lesson,
     new_memory,
+    plain_memory,
     reopened,
     sound,
 )
 
 ROOT = Path(__file__).parents[2]
 QUESTION = f"how many stop at the {PLACES[0]}?"
-
-
-def plain_memory(folder, encoder="none"):
-    """Make a bank with the controllers that come along."""
-    return ExperienceMemory.create(folder, Config(encoder=EncoderConfig(model=encoder)))
-
-
-def titled(guidance, topic=None):
-    return LessonDraft(guidance=guidance, index=IndexText(topic=topic or guidance))
-
-
-def candidates(memory, question, **options):
-    answer = memory.retrieve(question, **options)
-    return memory.explain(answer.retrieval_id)["candidates"]
 
 
 # -- d. index, encoder and rows ----------------------------------------------------------------------
@@ -135,7 +120,7 @@ def test_another_encoder_is_refused_by_every_verb_and_both_are_named(tmp_path): 
 def test_no_module_reads_objects_from_files():  # 50
     forbidden = {"pickle", "cPickle", "marshal", "shelve", "dill", "joblib", "dbm"}
     found = []
-    for folder in ("epimem", "controllers", "harness_adapters"):
+    for folder in ("epimem", "controllers", "harness_adapters", "training", "benchmarks"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 names = [
@@ -145,6 +130,8 @@ def test_no_module_reads_objects_from_files():  # 50
                 found += [(path.name, name) for name in names if name.split(".")[0] in forbidden]
                 if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
                     assert getattr(node.value, "value", True) is False, path
+                if isinstance(node, ast.Attribute) and node.attr == "load":
+                    assert getattr(node.value, "id", "") != "torch", path
     assert found == []
 
 
@@ -161,10 +148,20 @@ def test_a_fact_in_the_tail_of_a_long_text_is_found(tmp_path):  # 51
             anchor = f"{filler} And then there are {tail}."
             assert len(anchor) > 8000
             index = IndexText(question_anchor=anchor)
-            memory.contribute(LessonDraft(guidance=f"Mind the {tail}.", index=index))
+            draft = LessonDraft(guidance=f"Mind the {tail}.", index=index)
+            receipt = memory.contribute(draft)
+            assert (receipt.searchable, receipt.truncated_tokens) == ("dense", 0)
         for tail in tails:
-            best = candidates(memory, f"What about {tail}?", mode="dense")[0]
+            answer = memory.retrieve(f"What about {tail}?", mode="dense")
+            best = memory.explain(answer.retrieval_id)["candidates"][0]
             assert tail in memory.bank.node(best["node_id"]).lesson.guidance
+            assert (answer.question_shortened, answer.truncated_tokens) == (False, 0)
+        long = memory.retrieve(f"{filler} {filler} What about {tails[0]}?", mode="dense")
+        assert long.question_shortened
+        counted = memory.encoder.count_tokens(filler)
+        assert counted / 2 < long.truncated_tokens < 2 * counted
+        logged = memory.explain(long.retrieval_id)["answer"]
+        assert logged["truncated_tokens"] == long.truncated_tokens
 
 
 # -- e. scores and scopes ----------------------------------------------------------------------------
@@ -231,6 +228,19 @@ def test_a_filter_that_is_not_understood_is_an_error(tmp_path, options):  # 55
         assert memory.explain() is None, "nothing was answered"
 
 
+@pytest.mark.parametrize("name", ["filters", "metadata", "user_id", "group"])
+def test_a_filter_of_another_name_is_an_error(tmp_path, name):  # 55
+    with plain_memory(tmp_path / "bank") as memory:
+        memory.contribute(lesson(1))
+        for value in ("default", {"namespace": "other"}, None):
+            with pytest.raises(TypeError, match=name):
+                memory.retrieve(QUESTION, **{name: value})
+            with pytest.raises(TypeError, match=name):
+                memory.recall.find(QUESTION, namespace="default", **{name: value})
+        with pytest.raises(TypeError, match="namespace"):
+            memory.recall.find(QUESTION)
+
+
 def test_no_question_sees_another_namespace_or_reader(tmp_path):  # 55
     with new_memory(tmp_path / "bank") as memory:
         owners = {}
@@ -259,122 +269,6 @@ def test_an_item_that_found_no_room_is_neither_shown_nor_counted(tmp_path):  # 5
         memory.feedback(answer.retrieval_id, verdict="wrong", source="verifier")
         standing = memory.bank.standing([(stored.id, "default", "")])[stored.id]
         assert (standing.used_wrong, standing.base_wrong) == (0, 1)
-
-
-# -- f. Unicode and query syntax ---------------------------------------------------------------------
-
-QUERIES = {
-    "Chinese": ("人工智能技术发展的经验教训", "人工智能"),
-    "Japanese": ("黄色い三角形の駅は通過する", "三角形の駅"),
-    "Korean": ("하얀 삼각형 역은 통과한다", "삼각형 역"),
-    "Thai": ("นับสถานีรถไฟที่จอดจริงเท่านั้น", "สถานีรถไฟ"),
-    "Russian": ("Белые треугольники Верды не остановки", "треугольники Верды"),
-    "Arabic": ("احسب المحطات البيضاء فقط", "المحطات البيضاء"),
-    "Hindi": ("केवल सफेद स्टेशन गिनें", "सफेद स्टेशन"),
-    "German": ("Weiße Dreiecke zählen nie mit", "WEISSE DREIECKE"),
-    "decomposed": ("Le café de la gare compte", "cafe\u0301 de la gare"),
-    "hyphen": ("Run the pre-edit hook before saving", "pre-edit"),
-    "slash": ("Disk reads reach two GB/s here", "GB/s"),
-    "apostrophe": ("Signals don't count as stops", "don't count"),
-    "id": ("Ticket om_x100b5c is the broken one", "om_x100b5c"),
-}
-
-
-def test_a_query_in_any_script_finds_its_lesson_without_vectors(tmp_path):  # 56, 59
-    with plain_memory(tmp_path / "bank") as memory:
-        for guidance, _ in QUERIES.values():
-            memory.contribute(titled(guidance))
-        found = {name: memory.retrieve(query).items for name, (_, query) in QUERIES.items()}
-        texts = {name: [item.guidance for item in items] for name, items in found.items()}
-        assert texts == {name: [guidance] for name, (guidance, _) in QUERIES.items()}
-
-
-def test_a_run_with_what_nothing_can_store_is_kept_visibly_and_flagged(tmp_path):  # 58
-    run = small_run(1, answer="Acme moved\0 hello \ud83d", family="fa\0mily")
-    task = run.task.model_copy(update={"public": {"n\0te": "x\udc00"}})
-    with new_memory(tmp_path / "bank") as memory:
-        assert memory.contribute(run.model_copy(update={"task": task})).status == "queued"
-        (queued,) = memory.bank.queued_runs(limit=9)
-        assert queued.run.answer.text == "Acme moved\\u0000 hello \\ud83d"
-        assert queued.run.task.public == {"n\\u0000te": "x\\udc00"}
-        assert queued.run.replaced == 3, "the answer was escaped when the run was made"
-        raw = memory.contribute(b'{"trajectory":' + raw_trajectory() + b"}").status
-        assert raw == "queued"
-        assert memory.ingest().states["derived"] == 2
-        assert sound(memory)
-
-
-def raw_trajectory():
-    """Return a trajectory with escapes that nothing can store, and the rest of its run."""
-    step = '{"step_id": 1, "source": "agent", "message": "found \\u0000 and \\ud83d"}'
-    agent = '{"name": "solver", "version": "1"}'
-    chain = f'{{"schema_version": "ATIF-v1.8", "agent": {agent}, "steps": [{step}]}}'
-    rest = '"run_id": "r-raw", "created_at": "2026-01-01T00:00:00Z"'
-    task = '"task": {"task_id": "t", "question": "what \\udfff?"}, "system": {"harness": "h"}'
-    return f'{chain}, {rest}, {task}, "answer": {{"text": "\\ud83d!"}}'.encode()
-
-
-@pytest.mark.parametrize("bad", ["Acme moved\0", "hello \ud83d", "\udc00"], ids=ascii)
-def test_a_lesson_or_question_with_it_is_refused_by_name(tmp_path, bad):  # 58
-    with plain_memory(tmp_path / "bank") as memory:
-        for call in (
-            lambda: memory.contribute({"guidance": bad}),
-            lambda: memory.retrieve(bad),
-            lambda: memory.contribute({"guidance": "fine", "index": {"scope": bad}}),
-        ):
-            with pytest.raises(RecordError) as refused:
-                call()
-            assert refused.value.code == "invalid_text"
-        assert memory.bank.head_seq == 0
-        assert memory.contribute({"guidance": "Acme moved"}).status == "stored"
-
-
-@pytest.fixture(scope="module")
-def asked(tmp_path_factory):
-    with plain_memory(tmp_path_factory.mktemp("asked") / "bank") as memory:
-        memory.contribute(titled("Count the white triangles twice"))
-        yield memory
-
-
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), min_size=1, max_size=60))
-def test_no_printable_question_is_query_syntax(asked, text):  # 59
-    if not text.strip():
-        with pytest.raises(RecordError):
-            asked.retrieve(text)
-        return
-    assert asked.retrieve(text).searchable == "lexical"
-    found = asked.retrieve(f"white triangles {text}").items
-    assert [item.guidance for item in found] in ([], ["Count the white triangles twice"])
-
-
-SPACES = (
-    "my-team",
-    "0198f2c4-7d1e-7c3a-9f00-5b1e2d3c4a5f",
-    'it\'s "quoted"',
-    "100% _under*score",
-    "a OR b; DROP TABLE nodes --",
-    "équipe",
-    "团队",
-    "../up/and\\down",
-)
-
-
-def test_any_name_of_a_namespace_works_and_stays_apart(tmp_path):  # 60
-    with new_memory(tmp_path / "bank") as memory:
-        ids = {space: memory.contribute(lesson(1), namespace=space).id for space in SPACES}
-        assert memory.maintain().placed == len(SPACES)
-        assert memory.bank.namespaces() == tuple(sorted(SPACES))
-        for space, node_id in ids.items():
-            shown = candidates(memory, QUESTION, namespace=space)
-            assert [item["node_id"] for item in shown] == [node_id]
-            assert memory.tree(space).lessons()[0].node_id == node_id
-        decomposed = "e\u0301quipe"
-        assert memory.contribute(lesson(1), namespace=decomposed).status == "duplicate"
-        assert memory.retrieve(QUESTION, namespace=decomposed).items
-        assert sound(memory)
 
 
 # -- g. images ---------------------------------------------------------------------------------------

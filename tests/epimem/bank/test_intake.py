@@ -22,6 +22,7 @@ from epimem.schema.lesson import (
     IndexText,
     Lesson,
     LessonDraft,
+    Pair,
     Statement,
 )
 from epimem.schema.outcome import SealedOutcome
@@ -31,6 +32,7 @@ from epimem.schema.run import Page
 from epimem.testing import small_run
 from tests.image_files import encoded, picture
 from tests.journeys.crash import LIMITS, new_bank, problems, run_ingest, vectorize
+from tests.wordings import DIFFERENT
 
 ALICE, BOB = Caller("alice", "red"), Caller("bob", "blue")
 HOUSE = IndexText(topic="counting", scope="mill", question_anchor="how many in the mill?")
@@ -243,9 +245,11 @@ def test_a_copy_for_another_question_is_folded_with_all_it_knows(bank: Bank, ima
         ({"form": "procedure"}, "n"),
         ({"index": HOUSE.model_copy(update={"scope": "barn"})}, "n"),
         ({"applies_when": "at night"}, "n"),
+        ({"body": "one: 1"}, "n"),
+        ({"family": "charts"}, "n"),
         ({}, "m"),
     ],
-    ids=["text", "polarity", "audience", "form", "scope", "condition", "namespace"],
+    ids=lambda value: " ".join(value) if isinstance(value, dict) else value,
 )
 def test_what_differs_in_meaning_or_reach_is_never_folded(
     bank: Bank, changes: dict[str, Any], namespace: str
@@ -256,6 +260,49 @@ def test_what_differs_in_meaning_or_reach_is_never_folded(
     assert other.status == "stored"
     assert other.id != first.id
     assert bank.node(first.id or "") == before
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"audience": ("ann,bob",)}, {"audience": ("ann", "bob")}),
+        (
+            {"form": "note", "pair": Pair(observer="ann", peer="bob")},
+            {"form": "note", "pair": Pair(observer="bob", peer="ann")},
+        ),
+        ({"body": "one: 1"}, {"body": "one: 2"}),
+        ({"family": "charts", "body": ""}, {"family": "", "body": "charts"}),
+    ],
+    ids=["readers", "pair", "body", "fields"],
+)
+def test_neither_is_folded_what_differs_in_names_or_in_the_body(
+    bank: Bank, one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    assert [add(bank, draft(f"q{n}", **item)).status for n, item in enumerate((one, other))] == [
+        "stored",
+        "stored",
+    ]
+
+
+WORDINGS = [text for pair in DIFFERENT for text in pair]
+
+
+def test_lessons_that_differ_in_a_number_a_unit_or_a_negation_stay_apart(bank: Bank) -> None:
+    ids: dict[str, str | None] = {}
+    for place, text in enumerate(dict.fromkeys(WORDINGS)):
+        for field in ("guidance", "applies_when"):
+            receipt = add(bank, draft(f"q{place}", **{field: text}))
+            assert receipt.status == "stored", text
+            ids[f"{field}: {text}"] = receipt.id
+    for place, text in enumerate(dict.fromkeys(WORDINGS)):
+        spelled = f" {text[0].lower()}{text[1:]}".replace(" ", "  ")
+        for field in ("guidance", "applies_when"):
+            receipt = add(bank, draft(f"again {place}", **{field: spelled}), BOB)
+            assert (receipt.status, receipt.id) == ("folded", ids[f"{field}: {text}"]), text
+    for name in ids.values():
+        lesson = bank.node(name or "").lesson
+        assert lesson is not None
+        assert len(lesson.supports) == 2
 
 
 def test_a_lesson_placed_in_the_tree_is_folded_into_where_it_stands(bank: Bank) -> None:

@@ -27,7 +27,9 @@ from epimem.schema.text import (
     clean_text,
     escape_tree,
     escape_unstorable,
+    folded,
 )
+from tests.wordings import DIFFERENT
 
 JOINERS = "\u200c\u200d"
 SELECTORS = "".join(map(chr, range(0xFE00, 0xFE10)))
@@ -292,3 +294,46 @@ def test_an_escaped_tree_can_be_stored_and_is_not_escaped_again(value: Any) -> N
     escaped, _ = escape_tree(value)
     assert escape_tree(escaped) == (escaped, 0)
     assert strict_json.loads(strict_json.dumps(escaped)) == escaped
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Count  the\nwindows ", "COUNT THE WINDOWS"),
+        ("DO NOT ROUND IT", "Do not round it"),
+        ("Round to 2 Decimals", "round to 2 decimals"),
+        ("Cafe\u0301 STRASSE", "CAFÉ straße"),
+        ("\u0390", "\u0390".upper()),
+        ("Read the GPU, the McDonald and the Iphone", "read the gpu, the mcdonald and the iphone"),
+    ],
+)
+def test_case_space_and_composition_are_spelling(one: str, other: str) -> None:
+    assert folded(one) == folded(other) == folded(folded(one))
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT)
+def test_numbers_units_signs_and_negations_are_not(one: str, other: str) -> None:
+    assert folded(one) != folded(other)
+
+
+SIGNS = st.sampled_from([*"-+<>%./", "\u2212", "\u2264", "\u2030", "\u00b2", "\u00b0"])
+NUMBERS = st.sampled_from(["0", "1", "5", "50"])
+LETTERS = "mW MW kW Mb MB mb Gb GB mg Mg ms Ms mHz MHz Pa mm Mm"
+UNITS = st.builds("{} {}".format, NUMBERS, st.sampled_from(LETTERS.split()))
+PART = SIGNS | NUMBERS | UNITS
+
+
+@given(st.lists(PART, min_size=1, max_size=4), st.integers(0, 3), PART)
+def test_one_other_sign_number_or_unit_is_another_wording(
+    parts: list[str], place: int, changed: str
+) -> None:
+    text = f"It is {' '.join(parts)} there"
+    assert folded(text.replace(" ", " \n ").replace("It", "IT")) == folded(text)
+    other = [*parts]
+    other[place % len(parts)] = changed
+    assert (folded(f"It is {' '.join(other)} there") == folded(text)) == (other == parts)
+
+
+@given(any_text)
+def test_folding_twice_changes_nothing_more(text: str) -> None:
+    assert folded(folded(text)) == folded(text)

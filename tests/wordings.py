@@ -1,0 +1,28 @@
+"""Pairs of texts that are nearly the same and do not mean the same."""
+
+DIFFERENT = [
+    ("Round to 2 decimals", "Round to 3 decimals"),
+    ("Take 5 % off", "Take 50 % off"),
+    ("Start at -1", "Start at 1"),
+    ("Start at \u22121", "Start at 1"),
+    ("Stop at 1.5", "Stop at 15"),
+    ("Stop at 1 5", "Stop at 15"),
+    ("Take the first stop", "Take the second stop"),
+    ("Keep it when width < height", "Keep it when width > height"),
+    ("Keep it when width \u2264 height", "Keep it when width \u2265 height"),
+    ("Count the diamonds", "Do not count the diamonds"),
+    ("Count the diamonds", "Don't count the diamonds"),
+    ("Always count the diamonds", "Never count the diamonds"),
+    ("Count with the diamonds", "Count without the diamonds"),
+    ("计算三角形", "不计算三角形"),
+    ("Считай ромбы", "Никогда не считай ромбы"),
+    ("It takes 5 mW", "It takes 5 MW"),
+    ("It takes 5 mg", "It takes 5 Mg"),
+    ("It takes 5mg", "It takes 5Mg"),
+    ("Report it in mW", "Report it in MW"),
+    ("Report it in Mb", "Report it in MB"),
+    ("Report it in kB", "Report it in KB"),
+    ("Answer \u2460", "Answer 1"),
+    ("Use x\u00b2", "Use x2"),
+    ("Add \u00bd", "Add 1/2"),
+]
