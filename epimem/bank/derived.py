@@ -1,8 +1,10 @@
 """Derived data on disk: named arrays in one file that is verified before a byte of it is used.
 
-Layout: the line ``epimem-derived 1``, the SHA-256 (hexadecimal) of all that follows as a line, one
-line of JSON (header and array table), then the raw little-endian arrays one after the other. FAISS
-reads back flipped bits without noticing and pickle executes code, so neither is used here.
+Layout: the line ``epimem-derived 2``; the SHA-256 (hexadecimal) of the next line; that line, JSON with
+the header and, for each array, its name, type, shape and the SHA-256 of each of its blocks of 8 MiB;
+then the raw little-endian arrays, each from the next multiple of 64 bytes on, zeros between. FAISS
+reads back flipped bits without noticing and pickle executes code, so neither writes here. Large files
+are mapped, not read: their arrays are the pages of the file.
 """
 
 from __future__ import annotations
@@ -10,9 +12,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import mmap
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +25,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_MAGIC = b"epimem-derived 1\n"
+_MAGIC = b"epimem-derived 2\n"
 _TYPES = frozenset({"uint8", "uint16", "uint64", "int8", "int32", "int64", "float32"})
+_ALIGNED = 64
+_BLOCK = 8 << 20
+_MAPPED = 1 << 20  # smaller files are read: a copy of them costs nothing, and needs no open file
+_HASHERS = 2  # threads; hashing is what opening a large file costs
 
 Header = Mapping[str, str | int]
 
@@ -41,14 +49,21 @@ def write_derived(path: Path, header: Header, arrays: Mapping[str, NDArray[Any]]
     Raises:
         OSError: the folder cannot be written to.
     """
-    table = [[name, array.dtype.name, list(array.shape)] for name, array in arrays.items()]
-    line = json.dumps({"header": dict(header), "arrays": table}, sort_keys=True).encode("ascii")
-    parts = [line + b"\n"]
-    parts += [_little_endian(array).tobytes() for array in arrays.values()]
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part)
-    write_whole(path, [_MAGIC, digest.hexdigest().encode("ascii") + b"\n", *parts])
+    plain = {name: _little_endian(array) for name, array in arrays.items()}
+    views = {name: _bytes_of(array) for name, array in plain.items()}
+    digests = _digests(list(views.values()))
+    table = [
+        [name, plain[name].dtype.name, list(plain[name].shape), digest]
+        for name, digest in zip(plain, digests, strict=True)
+    ]
+    content = {"header": dict(header), "arrays": table}
+    line = json.dumps(content, sort_keys=True).encode("ascii")
+    parts: list[bytes | memoryview] = [_MAGIC, _digest(line).encode("ascii"), b"\n", line, b"\n"]
+    size = sum(len(part) for part in parts)
+    for view in views.values():
+        parts += [b"\x00" * (-size % _ALIGNED), view]
+        size += -size % _ALIGNED + len(view)
+    write_whole(path, parts)
 
 
 def read_derived(path: Path, expected: Header) -> DerivedFile | None:
@@ -59,46 +74,78 @@ def read_derived(path: Path, expected: Header) -> DerivedFile | None:
         expected: header fields that must have these values; others may be there.
     """
     try:
-        data = path.read_bytes()
-    except OSError:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if file.read(len(_MAGIC)) != _MAGIC:
+                return None
+            file.seek(0)
+            if size < _MAPPED:
+                data = memoryview(file.read())
+            else:
+                data = memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+            # Pages that are mapped stay those of this file: it is only ever replaced as a whole.
+    except (OSError, ValueError):
         return None
-    start = len(_MAGIC) + 65
-    if data[: len(_MAGIC)] != _MAGIC or len(data) <= start:
-        return None
-    if (
-        hashlib.sha256(memoryview(data)[start:]).hexdigest().encode() + b"\n"
-        != data[start - 65 : start]
-    ):
-        return None
-    return _parse(data, start, expected)
-
-
-def _parse(data: bytes, start: int, expected: Header) -> DerivedFile | None:
-    """Read verified bytes; the hash proves that they are as written, not who wrote them."""
-    end = data.find(b"\n", start)
     try:
-        content = json.loads(data[start:end])
-        header = dict(content["header"])
-        table = [
-            (str(name), str(kind), [int(n) for n in shape])
-            for name, kind, shape in content["arrays"]
-        ]
-    except (ValueError, KeyError, TypeError):
+        return _parse(data, expected)
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def _parse(data: memoryview, expected: Header) -> DerivedFile | None:
+    """Read what a file holds; its hashes prove that it is as written, not who wrote it."""
+    start = len(_MAGIC) + 65
+    line, size = _line(data, start)
+    if _digest(line).encode("ascii") + b"\n" != data[len(_MAGIC) : start]:
+        return None
+    content = json.loads(line)
+    header = dict(content["header"])
     if any(header.get(name) != value for name, value in expected.items()):
         return None
     arrays: dict[str, NDArray[Any]] = {}
-    offset = end + 1
-    for name, kind, shape in table:
-        count = math.prod(shape)
-        if kind not in _TYPES or min(shape, default=0) < 0:
+    views, digests = [], []
+    for name, kind, shape, digest in content["arrays"]:
+        padding = -size % _ALIGNED
+        if kind not in _TYPES or any(not isinstance(length, int) or length < 0 for length in shape):
             return None
         dtype = np.dtype(kind).newbyteorder("<")
-        if offset + count * dtype.itemsize > len(data):
+        length = math.prod(shape) * dtype.itemsize
+        end = size + padding + length
+        if end > len(data) or any(data[size : size + padding]):
             return None
-        arrays[name] = np.frombuffer(data, dtype, count, offset).reshape(shape)
-        offset += count * dtype.itemsize
-    return DerivedFile(header, arrays) if offset == len(data) else None
+        views.append(data[size + padding : end])
+        digests.append(digest)
+        arrays[str(name)] = np.frombuffer(views[-1], dtype).reshape(shape)
+        size = end
+    if size != len(data) or _digests(views) != digests:
+        return None
+    return DerivedFile(header, arrays)
+
+
+def _line(data: memoryview, start: int) -> tuple[bytes, int]:
+    """Return the line that begins at `start`, and where the next one does."""
+    assert data.obj is not None
+    end = data.obj.find(b"\n", start)  # type: ignore[attr-defined]
+    if end < start:
+        raise ValueError("the line has no end")
+    return bytes(data[start:end]), end + 1
+
+
+def _digest(data: bytes | memoryview) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _digests(views: list[memoryview]) -> list[list[str]]:
+    """Return the digest of each block of each view."""
+    parts = [[view[at : at + _BLOCK] for at in range(0, len(view), _BLOCK)] for view in views]
+    blocks = [block for part in parts for block in part]
+    if sum(len(block) for block in blocks) < _MAPPED:
+        done = [_digest(block) for block in blocks]
+    else:
+        with ThreadPoolExecutor(_HASHERS) as pool:
+            done = list(pool.map(_digest, blocks))
+    found = iter(done)
+    return [[next(found) for _ in part] for part in parts]
 
 
 def _little_endian(array: NDArray[Any]) -> NDArray[Any]:
@@ -107,7 +154,12 @@ def _little_endian(array: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
 
 
-def write_whole(path: Path, parts: list[bytes]) -> None:
+def _bytes_of(array: NDArray[Any]) -> memoryview:
+    """Return the bytes of an array without a copy."""
+    return array.reshape(-1).view(np.uint8).data
+
+
+def write_whole(path: Path, parts: Sequence[bytes | memoryview]) -> None:
     """Write a file under a name of its own, flush it to the disk, then rename it to `path`.
 
     Raises:

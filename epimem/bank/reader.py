@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -24,10 +25,10 @@ from epimem.bank import (
 )
 from epimem.bank.blobs import BlobStore
 from epimem.bank.database import Database
-from epimem.bank.encoder import EncoderIdentity, NodeVectors
+from epimem.bank.encoder import EncoderIdentity, NodeVectors, encoder_changed
 from epimem.bank.images import ImageStore
 from epimem.bank.index import IndexRow
-from epimem.bank.journal import Clock
+from epimem.bank.journal import Clock, steady_clock, wall_clock
 from epimem.bank.run_queue import QueuedRun
 from epimem.bank.side import Side
 from epimem.errors import (
@@ -47,7 +48,9 @@ class BankReader:
         path: the bank's folder.
         bank_id: uuid7 of the bank.
         frozen: what `frozen.json` says, None where the bank is not frozen.
-        encoder: identity of the text encoder whose vectors are stored, None for lexical recall only.
+        encoder: identity of the text encoder whose vectors are stored, None for lexical recall only;
+            as this handle knows it. Another process may change it: reading or writing vectors then
+            raises, until `follow_encoder`.
     """
 
     def __init__(
@@ -64,7 +67,9 @@ class BankReader:
         self._db = database
         self._ids = ids
         self._clock = clock
-        self._blobs = BlobStore(path / "blobs", read_only=database.read_only)
+        # A clock that was injected is all the time there is; only the real one can be set.
+        self._steady: Clock | None = steady_clock if clock in {wall_clock, time.time} else None
+        self._blobs = BlobStore(path / "blobs", read_only=database.read_only, stop=database.stop)
         self._images = ImageStore(self._blobs)
         self._damaged: set[str] = set()
         self._side: Side | None = None
@@ -73,7 +78,33 @@ class BankReader:
         if row.format != tables.FORMAT:
             raise creation.version_error(row.format)
         self.bank_id: str = row.bank_id
-        self.encoder = EncoderIdentity.read(row.encoder) if row.encoder else None
+        self._know_encoder(row.encoder)
+
+    def _know_encoder(self, stored: str | None) -> None:
+        self._encoder_text = stored
+        self.encoder = EncoderIdentity.read(stored) if stored else None
+
+    def follow_encoder(self) -> bool:
+        """Look which encoder the bank has now; return whether it is another than this handle knew."""
+        with self._db.read() as connection:
+            stored = reading.head(connection).encoder
+        changed: bool = stored != self._encoder_text
+        self._know_encoder(stored)
+        return changed
+
+    def _check_encoder(self, stored: str | None) -> None:
+        """Refuse to mix vectors: of the encoder that is stored now, and of the one known here.
+
+        Raises:
+            BankConflictError: `embedding_mismatch`, naming both.
+        """
+        if stored != self._encoder_text:
+            present = EncoderIdentity.read(stored) if stored else None
+            raise encoder_changed(present, self.encoder)
+
+    @property
+    def _steady_now(self) -> float:
+        return (self._steady or steady_clock)()
 
     def close(self) -> None:
         """Close all files."""
@@ -97,7 +128,7 @@ class BankReader:
     def head_seq(self) -> int:
         """The number of the last commit."""
         with self._db.read() as connection:
-            return int(reading.head(connection).head_seq)
+            return reading.head_seq(connection)
 
     @property
     def tree_seq(self) -> int:
@@ -163,13 +194,24 @@ class BankReader:
             return reading.live_nodes(connection, ids, self._damaged)
 
     def vectors(self, nodes: Iterable[Node]) -> dict[str, NodeVectors]:
-        """Return the stored vectors of the nodes' present index texts."""
+        """Return the stored vectors of the nodes' present index texts.
+
+        Raises:
+            BankConflictError: `embedding_mismatch`, the bank's encoder was changed meanwhile.
+        """
         with self._db.read() as connection:
+            self._check_encoder(reading.head(connection).encoder)
             return reading.stored_vectors(connection, nodes)
 
     def index_rows(self, after: int) -> list[IndexRow]:
-        """Return what changed since `after`, for followers; damaged nodes count as gone."""
+        """Return what changed since `after`, for followers; damaged nodes count as gone.
+
+        Raises:
+            BankConflictError: `embedding_mismatch`, the bank's encoder was changed meanwhile: what
+                was followed so far is of no use.
+        """
         with self._db.read() as connection:
+            self._check_encoder(reading.head(connection).encoder)
             return list(reading.index_rows(connection, after, self._damaged))
 
     def image(self, image_id: str) -> str:

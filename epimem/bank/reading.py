@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -19,6 +20,9 @@ from epimem.schema.tree import Node, Tree
 nodes = tables.nodes
 RECALLED = ("lesson", "summary", "rule")
 CHUNK = 500
+_HEAD_SEQ = select(tables.bank.c.head_seq)
+# The kinds of the commits that fill in vectors and that change the encoder.
+EMBED, REEMBED = "embed", "reembed"
 
 
 def valid_at(seq: int | None) -> Any:
@@ -31,6 +35,11 @@ def valid_at(seq: int | None) -> Any:
 def head(connection: Connection) -> Any:
     """Return the bank's own row: head_seq, tree_seq, epoch and so on."""
     return connection.execute(select(tables.bank)).one()
+
+
+def head_seq(connection: Connection) -> int:
+    """Return the number of the last commit; recall asks for it before every question."""
+    return int(connection.execute(_HEAD_SEQ).scalar_one())
 
 
 def namespaces(connection: Connection) -> tuple[str, ...]:
@@ -105,7 +114,10 @@ def tree(connection: Connection, namespace: str, at: int | None = None) -> Tree 
 
 
 def inbox(connection: Connection, namespace: str, *, limit: int) -> tuple[Node, ...]:
-    """Return lessons that have no place in the tree yet, oldest first."""
+    """Return lessons that have no place in the tree yet, oldest first by commit, not by clock.
+
+    One that was folded into since, or lost its place, counts from then.
+    """
     query = (
         select(nodes)
         .where(
@@ -114,7 +126,7 @@ def inbox(connection: Connection, namespace: str, *, limit: int) -> tuple[Node, 
             nodes.c.kind == "lesson",
             nodes.c.parent_id.is_(None),
         )
-        .order_by(nodes.c.node_id)
+        .order_by(nodes.c.version)
         .limit(limit)
     )
     return tuple(rows.to_node(row) for row in connection.execute(query))
@@ -175,14 +187,16 @@ def vectors_of(row: Any) -> NodeVectors:
 def index_rows(connection: Connection, after: int, damaged: set[str]) -> Iterator[IndexRow]:
     """Yield what changed since sequence number `after`: one row per node, alive or gone.
 
-    A damaged row is withheld: it counts as gone, and its id is added to `damaged`.
+    Vectors that were filled in after the node was written count as a change. A damaged row is
+    withheld: it counts as gone, and its id is added to `damaged`.
     """
+    after = 0 if _reembedded(connection, after) else after
     changed = (
         select(nodes.c.node_id)
         .where(or_(nodes.c.from_seq > after, nodes.c.to_seq > after))
         .distinct()
     )
-    ids = sorted(connection.execute(changed).scalars())
+    ids = sorted({*connection.execute(changed).scalars(), *_embedded(connection, after)})
     for part in chunks(ids):
         live = connection.execute(
             select(nodes, tables.vectors)
@@ -200,6 +214,28 @@ def index_rows(connection: Connection, after: int, damaged: set[str]) -> Iterato
                 seen[item.node_id] = item
         for node_id in part:
             yield seen.get(node_id) or _gone(node_id)
+
+
+def _reembedded(connection: Connection, after: int) -> bool:
+    """Return whether the bank's encoder was changed after a commit, and with it every vector."""
+    table = tables.journal
+    query = select(table.c.seq).where(table.c.seq > after, table.c.kind == REEMBED).limit(1)
+    return after > 0 and connection.execute(query).first() is not None
+
+
+def _embedded(connection: Connection, after: int) -> set[str]:
+    """Return the ids of nodes that got vectors by themselves after a commit."""
+    if after == 0:
+        return set()
+    table = tables.journal
+    query = select(table.c.body).where(table.c.seq > after, table.c.kind == EMBED)
+    found: set[str] = set()
+    for body in connection.execute(query).scalars():
+        try:
+            found.update(json.loads(body)["embedded"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise BankCorruptError("a journal row cannot be read", hint="epimem check") from error
+    return found
 
 
 def _index_row(row: Any) -> IndexRow:

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from controllers.embedded.words import overlap
 from epimem.bank.encoder import NodeVectors, OnnxEncoder, TableEncoder, node_vectors
-from epimem.bank.lexical import word_overlap
 from epimem.bank.likeness import likeness, nearest
+from epimem.bank.tokens import tokens
 from epimem.schema.lesson import IndexText
 
 
@@ -75,7 +76,7 @@ def test_likeness_weighed_by_the_words_of_the_scope_tells_the_real_houses_apart(
         for before in range(place):
             other = lessons[before]
             mean = likeness(vectors[place], vectors[before]).mean
-            weighed = mean * word_overlap(one["scope"], other["scope"])
+            weighed = mean * overlap(set(tokens(one["scope"])), set(tokens(other["scope"])))
             same = house[one["task_id"]] == house[other["task_id"]]
             values[same].append((mean, weighed))
     assert min(mean for mean, _ in values[True]) < max(mean for mean, _ in values[False])

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from epimem.bank import following, index
 from epimem.bank.catalog import IndexRow
+from epimem.bank.derived import read_derived, write_derived
 from epimem.bank.encoder import OnnxEncoder, TableEncoder
 from epimem.bank.recall import MAX_K, Recall, RecallResult, fuse, shorten
 from epimem.errors import BankConflictError, RecordError, StorageError
@@ -505,6 +507,145 @@ def test_saving_is_due_after_many_changes(
     assert recall.due
     recall.save()
     assert not recall.due
+
+
+# ---- the graph (its own tests: test_graph.py)
+
+
+@pytest.fixture
+def low(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a hundred rows have a graph, and be searched by way of it."""
+    monkeypatch.setattr(index, "EXACT_ROWS", 80)
+    monkeypatch.setattr(index, "FOLD_ROWS", 40)
+    monkeypatch.setattr(index, "ROWS_PER_STEP", 0)
+
+
+def filled(journal: Journal, encoder: TableEncoder, first: int, last: int) -> None:
+    for number in range(first, last):
+        journal.put(f"n{number:03d}", f"station {number} of line {number % 9}", encoder)
+
+
+def graph_of(recall: Recall) -> Any:
+    return recall._dense._graph  # type: ignore[union-attr]
+
+
+def settled(recall: Recall) -> None:
+    recall._folding.wait()
+
+
+@pytest.mark.usefixtures("low")
+def test_a_process_that_asks_for_long_folds_in_the_background(
+    journal: Journal, encoder: TableEncoder, tmp_path: Path
+) -> None:
+    filled(journal, encoder, 0, 200)
+    recall = Recall(journal, encoder=encoder, cache=tmp_path)
+    for _ in range(15):
+        recall.find("station 7 of line 7", namespace="default")
+    settled(recall)
+    assert graph_of(recall) is None, "a short command does not begin to fold"
+    recall.find("station 7 of line 7", namespace="default")
+    settled(recall)
+    filled(journal, encoder, 200, 230)
+    journal.remove("n003")
+    found = recall.find("station 215 of line 8", namespace="default")
+    assert len(graph_of(recall)) == 200
+    assert found.candidates[0].node_id == "n215"
+    assert "n003" not in names(recall.find("station 3 of line 3", namespace="default", k=50))
+    recall.close()
+    journal.asked.clear()
+    again = Recall(journal, encoder=encoder, cache=tmp_path)
+    assert len(graph_of(again)) == 200
+    assert same(again.find("station 215 of line 8", namespace="default"), found)
+    assert journal.asked == []
+
+
+@pytest.mark.usefixtures("low")
+def test_closing_gives_up_a_fold_and_nothing_is_written_afterwards(
+    journal: Journal, encoder: TableEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "_LONG_LIVED", 1)
+    filled(journal, encoder, 0, 400)
+    recall = Recall(journal, encoder=encoder, cache=tmp_path)
+    recall.find("station 7 of line 7", namespace="default")
+    thread = recall._folding._thread
+    assert thread is not None
+    recall.close()
+    assert not thread.is_alive()
+    before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert [name for name in before if name.startswith("recall-")], "saved, since it was due"
+    assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
+    assert names(recall.find("station 7 of line 7", namespace="default"))[0] == "n007"
+
+
+@pytest.mark.usefixtures("low")
+def test_a_fold_from_before_a_new_start_is_refused(
+    journal: Journal, encoder: TableEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "_LONG_LIVED", 1)
+    filled(journal, encoder, 0, 200)
+    recall = Recall(journal, encoder=encoder, cache=None)
+    recall.find("station 7 of line 7", namespace="default")
+    settled(recall)
+    for number in range(100, 200):
+        del journal.rows[f"n{number:03d}"]
+    journal.head_seq = 100
+    found = names(recall.find("station 150 of line 6", namespace="default", k=50))
+    assert found
+    assert not [name for name in found if name >= "n100"]
+    assert graph_of(recall) is None
+
+
+@pytest.mark.usefixtures("low")
+def test_a_command_folds_what_is_in_proportion_to_what_it_changed(
+    journal: Journal, encoder: TableEncoder, tmp_path: Path
+) -> None:
+    filled(journal, encoder, 0, 300)
+    Recall(journal, encoder=encoder, cache=tmp_path).save()
+    recall = Recall(journal, encoder=encoder, cache=tmp_path)
+    filled(journal, encoder, 300, 310)
+    recall.refresh()
+    assert not recall.fold(), "310 rows for 10"
+    assert graph_of(recall) is None
+    filled(journal, encoder, 310, 400)
+    recall.refresh()
+    assert recall.fold()
+    assert len(graph_of(recall)) == 400
+    assert not recall.fold(at_any_cost=True), "nothing is due"
+
+
+@pytest.mark.usefixtures("low")
+@pytest.mark.parametrize(
+    ("array", "value"),
+    [
+        ("dense.links", 400),
+        ("dense.owners", 400),
+        ("lexical.slots", 400),
+        ("lexical.starts", -1),
+        ("catalog.ends", 0),
+        ("catalog.kind", 99),
+        ("catalog.namespace", -1),
+        ("catalog.words", 0),
+    ],
+)
+def test_a_sound_file_with_values_out_of_range_means_a_rebuild(
+    journal: Journal, encoder: TableEncoder, tmp_path: Path, array: str, value: int
+) -> None:
+    filled(journal, encoder, 0, 120)
+    recall = Recall(journal, encoder=encoder, cache=tmp_path)
+    recall.refresh()
+    assert recall.fold(at_any_cost=True)
+    recall.save()
+    answer = recall.find("station 7 of line 7", namespace="default")
+    (path,) = tmp_path.glob("recall-*")
+    file = read_derived(path, {})
+    assert file is not None
+    changed = np.array(file.arrays[array])
+    changed[5] = value
+    write_derived(path, file.header, {**file.arrays, array: changed})
+    journal.asked.clear()
+    again = Recall(journal, encoder=encoder, cache=tmp_path)
+    assert same(again.find("station 7 of line 7", namespace="default"), answer)
+    assert journal.asked == [0]
 
 
 # ---- with the real encoder
