@@ -18,7 +18,7 @@ from epimem.errors import BankConflictError, ControllerError, RecordError
 from epimem.protocols import Derived, DeriveRequest, MemoryController, Reply
 from epimem.schema.contribution import read_lesson
 from epimem.schema.lesson import IndexText, LessonDraft
-from epimem.schema.receipt import Usage
+from epimem.schema.receipt import Receipt, Usage
 from epimem.schema.text import TAG_BYTES, TITLE_BYTES, clean_text
 
 Vectorize = Callable[[Sequence[IndexText]], Sequence[NodeVectors | None]]
@@ -51,7 +51,8 @@ def ingest(
     Args:
         bank: opened for writing.
         controller: derives.
-        vectorize: vectors of index texts, None where the bank has no encoder.
+        vectorize: vectors of index texts by the encoder that the bank has when it is called, None
+            where it has none.
         deadline_s: seconds one derive call may take.
         limit: at most so many runs; None: all that are due.
         progress: called with (phase, done, total).
@@ -123,15 +124,26 @@ def _finish(
         _fail(bank, queued, faults[0], report)
         return
     report.refused.update(faults)
-    try:
-        receipts = bank.commit_derivation(
+
+    def commit() -> tuple[Receipt, ...]:
+        return bank.commit_derivation(
             queued,
             drafts,
             vectorize([draft.index for draft in drafts]),
             controller=controller.name,
             prompt_version=controller.prompt_version,
-            nothing=reply.value.nothing if not drafts else "",
+            nothing=nothing,
         )
+
+    nothing = reply.value.nothing if not drafts else ""
+    try:
+        try:
+            receipts = commit()
+        except BankConflictError as error:
+            if error.code != "embedding_mismatch":
+                raise
+            # The bank's encoder was changed between the two: `vectorize` knows the new one.
+            receipts = commit()
     except BankConflictError as error:
         if error.code == "conflict":
             # Another ingest was faster; its lessons stand.

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from epimem import deadline
-from epimem.bank.bank import LEASE_S, Bank
-from epimem.bank.steps import Lease, OpenStep
+from epimem.bank.bank import Bank
+from epimem.bank.steps import LEASE_S, Lease, OpenStep
 from epimem.config import TreeConfig
 from epimem.errors import BankConflictError, ControllerError
 from epimem.growth import Growth, Namer, PlannedPlace, same_category_groups
@@ -127,7 +127,9 @@ class _Worker:
                     self._resume(interrupted[0], refused)
                 else:
                     self._step(namespace, batch, refused)
-            except BankConflictError:
+            except BankConflictError as error:
+                if error.code != "conflict":
+                    raise
                 # A revocation or a restore came between: what was applied stands, read again.
                 self.growth = None
                 continue

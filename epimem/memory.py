@@ -17,44 +17,53 @@ from epimem import config as configuration
 from epimem.bank import revocation, versions
 from epimem.bank.bank import Bank
 from epimem.bank.check import Problem
-from epimem.bank.encoder import NodeVectors, check_identity, identity_of, node_vectors
+from epimem.bank.encoder import identity_of, load_encoder
+from epimem.bank.failpoints import failpoint
 from epimem.bank.intake import Caller
 from epimem.bank.journal import Clock, wall_clock
 from epimem.build import BuildReport, ImportedRecord, RefusedRecord, Rejects
 from epimem.build import build as run_build
 from epimem.config import Config
-from epimem.errors import AccessError, NotFoundError, RecordError
+from epimem.errors import (
+    AccessError,
+    ConfigError,
+    NotFoundError,
+    RecordError,
+)
 from epimem.feedback import Feedback, feedback
 from epimem.ingest import IngestReport, Progress, ingest
 from epimem.maintain import MaintainReport, maintain
 from epimem.operations.base import Limits
 from epimem.protocols import Encoder, MemoryController, TreeOrganizer
+from epimem.reembed import ReembedReport, reembed
 from epimem.retrieve import Question, Roles, explain, retrieve
 from epimem.schema.contribution import read_contribution
 from epimem.schema.ids import IdGenerator, sha256, uuid7
-from epimem.schema.lesson import Authority, IndexText, LessonDraft
+from epimem.schema.lesson import Authority, LessonDraft
 from epimem.schema.memory_input import Budget, Crop, MemoryInput
 from epimem.schema.names import checked_id, checked_name, checked_title
 from epimem.schema.outcome import SealedOutcome
 from epimem.schema.receipt import Receipt
 from epimem.schema.run import Run
-from epimem.schema.tree import Node, Tree
+from epimem.schema.tree import Tree
+from epimem.serving import Serving
 
 if TYPE_CHECKING:
     from epimem.bank.images import AdmittedImage
     from epimem.bank.recall import Recall
 
 Phase = Literal["construction", "evolution", "evaluation"]
-# Likeness of index texts is needed to place lessons even where no encoder is installed; hashed
-# trigrams then stand in for it (ours). They are never used for recall, which is lexical then.
-STAND_IN = "table:256"
 
 
 class ExperienceMemory:
     """An opened bank with everything that reads and writes it.
 
     Use `create` or `open`, and `with` or `close`. Not for use by several threads at once; several
-    processes may each open the same bank.
+    processes may each open the same bank. One that another process gives a new encoder is followed:
+    the handle loads that encoder by itself.
+
+    Attributes:
+        notice: what a person should know of how the bank was opened; empty as a rule.
     """
 
     def __init__(
@@ -71,13 +80,13 @@ class ExperienceMemory:
         self.bank = bank
         self.config = config
         self.caller = caller
-        self._encoder = encoder
-        self._encoder_loaded = encoder is not None
+        self.notice = ""
         self._controllers = controllers
         self._ids = ids
         self._clock = clock
-        self._recall: Recall | None = None
-        self._stand_in: Encoder | None = None
+        self._serving = Serving(
+            bank, given=encoder, model=config.encoder.model, rrf_k=config.recall.rrf_k
+        )
 
     @classmethod
     def create(
@@ -106,7 +115,7 @@ class ExperienceMemory:
         """
         config = config or Config()
         folder = Path(path)
-        loaded = encoder if encoder is not None else _load_encoder(config)
+        loaded = encoder if encoder is not None else load_encoder(config.encoder.model)
         identity = identity_of(loaded) if loaded is not None else None
         bank = Bank.create(
             folder,
@@ -147,19 +156,46 @@ class ExperienceMemory:
         """
         folder = Path(path)
         bank = Bank.open(folder, read_only=read_only, ids=ids, clock=clock)
-        config = config or configuration.load(folder)
-        return cls(
+        settings = config or configuration.load(folder)
+        memory = cls(
             bank,
-            config,
-            caller=_caller(config, phase, caller),
+            settings,
+            caller=_caller(settings, phase, caller),
             encoder=encoder,
             controllers=controllers,
             ids=ids,
             clock=clock,
         )
+        if config is None:
+            memory._correct_settings()
+        return memory
+
+    def _correct_settings(self) -> None:
+        """Let the settings follow a change of the encoder: the database is the truth."""
+        stored, named = self.bank.encoder, self.config.encoder.model
+        if stored is None or not stored.outdates(named):
+            return
+        self.notice = f"the encoder of this bank was changed from {named} to {stored.model}"
+        self._name_encoder(stored.model)
+
+    def _name_encoder(self, model: str) -> None:
+        """Write the model into the settings; where that cannot be done, into the notice."""
+        encoder = self.config.encoder.model_copy(update={"model": model})
+        self.config = self.config.model_copy(update={"encoder": encoder})
+        self._serving.model = model
+        if self.bank.read_only:
+            return
+        failpoint("reembed.settings")
+        try:
+            configuration.set_encoder(self.bank.path, model)
+        except (ConfigError, OSError) as error:
+            self.notice = (
+                f"set encoder.model to {model} in epimem.toml: it could not be written: {error}"
+            )
 
     def close(self) -> None:
-        """Save derived data to the cache and close all files."""
+        """Save derived data to the cache, where that is worth it, and close all files."""
+        self._serving.close()
         self.bank.close()
 
     def __enter__(self) -> Self:
@@ -180,32 +216,15 @@ class ExperienceMemory:
         """The text encoder of this bank, None where recall is lexical.
 
         Raises:
-            BankConflictError: `embedding_mismatch`, the configured encoder is another.
+            BankConflictError: `embedding_mismatch`, the configured encoder is another, and not one
+                that the bank had before; or the one it has now cannot be loaded here.
         """
-        if self.bank.encoder is None:
-            return None
-        if not self._encoder_loaded:
-            self._encoder = _load_encoder(self.config)
-            self._encoder_loaded = True
-        check_identity(self.bank.encoder, self._encoder)
-        return self._encoder
+        return self._serving.encoder
 
     @property
     def recall(self) -> Recall:
         """Recall over this bank; follows its journal."""
-        if self._recall is None:
-            from epimem.bank.recall import Recall
-
-            extra = (self.bank.path / versions.FOLDED_INDEX,) if self.bank.frozen else ()
-            self._recall = Recall(
-                self.bank,
-                encoder=self.encoder,
-                cache=self.bank.side.cache,
-                extra_caches=extra,
-                rrf_k=self.config.recall.rrf_k,
-                journal_hash=self.bank.journal_hash,
-            )
-        return self._recall
+        return self._serving.recall
 
     @property
     def controllers(self) -> tuple[MemoryController, TreeOrganizer]:
@@ -263,22 +282,23 @@ class ExperienceMemory:
             )
         if outcome is not None:
             raise RecordError("an outcome belongs to a run", field="outcome")
-        vectors = self._vectorize([record.index])[0]
-        return self.bank.add_lesson(
-            record, vectors, caller=self.caller, namespace=space, idempotency_key=idempotency_key
-        )
+
+        def add() -> Receipt:
+            return self.bank.add_lesson(
+                record,
+                self._serving.vectorize([record.index])[0],
+                caller=self.caller,
+                namespace=space,
+                idempotency_key=idempotency_key,
+            )
+
+        return self._serving.following(add)
 
     def _space(self, namespace: str | None) -> str:
         """Return a namespace as its lessons carry it; the configured one for None only."""
         if namespace is None:
             return self.config.namespace
         return checked_name(namespace, "namespace")
-
-    def _vectorize(self, texts: Sequence[IndexText]) -> list[NodeVectors | None]:
-        encoder = self.encoder
-        if encoder is None or not texts:
-            return [None] * len(texts)
-        return [*node_vectors(encoder, texts)]
 
     def ingest(self, *, limit: int | None = None, progress: Progress | None = None) -> IngestReport:
         """Derive lessons from queued runs that are due.
@@ -290,7 +310,7 @@ class ExperienceMemory:
         return ingest(
             self.bank,
             self.controllers[0],
-            self._vectorize,
+            self._serving.vectorize_anew,
             deadline_s=self.config.memory_controller.deadline_s,
             limit=limit,
             progress=progress,
@@ -304,32 +324,26 @@ class ExperienceMemory:
         Raises:
             BankBusyError: another maintainer is at work.
         """
-        report = maintain(
-            self.bank,
-            self.controllers[1],
-            _StoredOrMade(self.bank, self._likeness_encoder),
-            settings=self.config.tree,
-            ids=self._ids,
-            max_steps=max_steps,
-            deadline_s=self.config.tree_organizer.deadline_s,
-            progress=progress,
-        )
+
+        def organize() -> MaintainReport:
+            return maintain(
+                self.bank,
+                self.controllers[1],
+                self._serving.namer(),
+                settings=self.config.tree,
+                ids=self._ids,
+                max_steps=max_steps,
+                deadline_s=self.config.tree_organizer.deadline_s,
+                progress=progress,
+            )
+
+        # The encoder is not changed while a maintainer is at work, only before it starts.
+        report = self._serving.following(organize)
         if report.steps:
             self.recall.refresh()
+            self.recall.fold()
             self.recall.save()
         return report
-
-    @property
-    def _likeness_encoder(self) -> Encoder:
-        encoder = self.encoder
-        if encoder is not None:
-            return encoder
-        if self._stand_in is None:
-            from epimem.bank.encoder import load_encoder
-
-            self._stand_in = load_encoder(STAND_IN)
-        assert self._stand_in is not None
-        return self._stand_in
 
     def build(
         self,
@@ -344,7 +358,7 @@ class ExperienceMemory:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def retrieve(
+    def retrieve(  # noqa: PLR0913 - all but the question are keywords
         self,
         question: str,
         *,
@@ -357,6 +371,7 @@ class ExperienceMemory:
         mode: Literal["fused", "dense", "lexical"] | None = None,
         budget: Budget | None = None,
         minimum_authority: Authority = "none",
+        exclude: Sequence[str] = (),
     ) -> MemoryInput:
         """Return what the bank knows for a question: rules, one lesson, or nothing.
 
@@ -371,30 +386,36 @@ class ExperienceMemory:
             mode: "fused" (ours), "dense" (the seed's form) or "lexical".
             budget: characters, images, pixels, items.
             minimum_authority: of what may be recalled.
+            exclude: ids of items that the caller has had for this question and wants something beside;
+                what an excluded rule speaks for is left out too.
 
         Raises:
             RecordError: the question is empty or holds refused characters.
         """
+        asked = Question(
+            text=question,
+            namespace=self._space(namespace),
+            image_ids=tuple(checked_id(image, "images") for image in images),
+            family=checked_title(family, "family"),
+            reader=checked_name(reader, "reader") if reader else "",
+            run_id=checked_id(run_id, "run_id") if run_id is not None else None,
+            minimum_authority=minimum_authority,
+            exclude=tuple(checked_id(item, "exclude") for item in exclude),
+        )
         controller, organizer = self.controllers
-        return retrieve(
-            self.bank,
-            self.recall,
-            Roles(controller, organizer, self.config.tree_organizer.deadline_s),
-            Question(
-                text=question,
-                namespace=self._space(namespace),
-                image_ids=tuple(checked_id(image, "images") for image in images),
-                family=checked_title(family, "family"),
-                reader=checked_name(reader, "reader") if reader else "",
-                run_id=checked_id(run_id, "run_id") if run_id is not None else None,
-                minimum_authority=minimum_authority,
-            ),
-            budget=budget or self.config.budget,
-            candidates=k if k is not None else self.config.recall.candidates,
-            mode=mode or self.config.recall.mode,
-            strict_selection=self.config.strict_selection,
-            ids=self._ids,
-            now=self._clock(),
+        return self._serving.following(
+            lambda: retrieve(
+                self.bank,
+                self.recall,
+                Roles(controller, organizer, self.config.tree_organizer.deadline_s),
+                asked,
+                budget=budget or self.config.budget,
+                candidates=k if k is not None else self.config.recall.candidates,
+                mode=mode or self.config.recall.mode,
+                strict_selection=self.config.strict_selection,
+                ids=self._ids,
+                now=self._clock(),
+            )
         )
 
     def crop_png(self, crop: Crop) -> bytes:
@@ -471,18 +492,54 @@ class ExperienceMemory:
 
     def freeze(self) -> versions.Frozen:
         """Make the bank immutable: the index is folded in, and no file changes any more."""
-        recall = self.recall
-        recall.refresh()
-        frozen = self.bank.freeze(recall.save, caller=self.caller)
-        self._recall = None
+
+        def fold() -> versions.Frozen:
+            recall = self.recall
+            recall.refresh()
+            recall.fold(at_any_cost=True)
+            return self.bank.freeze(recall.save, caller=self.caller)
+
+        frozen = self._serving.following(fold)
+        self._serving.forget_recall()
         return frozen
 
     def revoke(self, target: revocation.Target, name: str) -> revocation.Scope:
         """Remove an item, a run or a contributor with everything derived from it, for good."""
         name = (checked_name if target == "contributor" else checked_id)(name, target)
         scope = self.bank.revoke(target, name, self.limits, caller=self.caller)
-        self._recall = None
+        self._serving.forget_recall()
         return scope
+
+    def reembed(
+        self,
+        model: str | None = None,
+        *,
+        encoder: Encoder | None = None,
+        progress: Progress | None = None,
+    ) -> ReembedReport:
+        """Change the encoder of the bank while the old one serves, or fill in missing vectors.
+
+        Contributors and readers go on with the old encoder until one commit lets everybody use the
+        new one; the settings file follows that commit. Interrupted, the same call goes on.
+
+        Args:
+            model: the new encoder as `encoder.model` names it, "none" for lexical recall only. None,
+                or the encoder that the bank has: lessons without vectors get them.
+            encoder: used instead of loading the model. Without `model`, other handles cannot load it
+                by themselves and must be given it.
+            progress: called with (phase, done, total).
+
+        Raises:
+            AccessError: in the evaluation phase.
+            BankFrozenError: `bank_frozen`.
+            BankBusyError: `bank_locked_elsewhere`, another process is changing the encoder.
+            ConfigError: the model cannot be loaded; or there is no encoder to fill in with.
+        """
+        self._require_construction("reembed")
+        report = reembed(self._serving, model, encoder, caller=self.caller, progress=progress)
+        if model is not None:
+            self._name_encoder(model)
+        return report
 
     def check(self) -> list[Problem]:
         """Verify the whole bank; return the problems found."""
@@ -491,26 +548,6 @@ class ExperienceMemory:
     def _require_construction(self, verb: str) -> None:
         if self.caller.phase == "evaluation":
             raise AccessError(f"{verb} is refused in the evaluation phase")
-
-
-class _StoredOrMade:
-    """Vectors for maintenance: stored ones of nodes where there are, made ones else."""
-
-    def __init__(self, bank: Bank, encoder: Encoder) -> None:
-        self._bank = bank
-        self._encoder = encoder
-
-    def of_nodes(self, nodes: Sequence[Node]) -> Mapping[str, NodeVectors]:
-        """Return the vectors of these nodes by id."""
-        found = self._bank.vectors(nodes) if self._bank.encoder is not None else {}
-        missing = [node for node in nodes if node.node_id not in found]
-        made = self.of_texts([node.index for node in missing])
-        found.update({node.node_id: made[row] for row, node in enumerate(missing)})
-        return found
-
-    def of_texts(self, texts: Sequence[IndexText]) -> Sequence[NodeVectors]:
-        """Return the vectors of these index texts, in order."""
-        return node_vectors(self._encoder, texts)
 
 
 def _caller(config: Config, phase: Phase, given: Caller | None) -> Caller:
@@ -533,11 +570,3 @@ def _holds(path: Path, digest: str) -> bool:
 
 def _point(point: int | str) -> int | str:
     return checked_id(point, "point") if isinstance(point, str) else point
-
-
-def _load_encoder(config: Config) -> Encoder | None:
-    if config.encoder.model == "none":
-        return None
-    from epimem.bank.encoder import load_encoder
-
-    return load_encoder(config.encoder.model)

@@ -31,7 +31,8 @@ class Question:
     """What is asked, and by whom.
 
     `reader` is the agent that will see the answer (audiences are matched against it); `run_id` makes
-    the retrieval idempotent: the same run and reader get the same answer again.
+    the retrieval idempotent: the same run and reader get the same answer again. `exclude` names
+    items that the caller has already: the next ones are wanted.
     """
 
     text: str
@@ -41,6 +42,7 @@ class Question:
     reader: str = ""
     run_id: str | None = None
     minimum_authority: Authority = "none"
+    exclude: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -86,13 +88,14 @@ def retrieve(
         minimum_authority=question.minimum_authority,
         k=candidates,
         mode=mode,
+        without=_had(bank, question),
     )
     nodes = bank.nodes([candidate.node_id for candidate in found.candidates])
     sources = bank.nodes([key for node in nodes.values() for key in node.supported_by])
     selection, warning, usage = _select(
         roles, question, found, (nodes, sources), budget=budget, strict=strict_selection
     )
-    chosen = [nodes[node_id] for node_id in selection.item_ids]
+    chosen = [nodes[node_id] for node_id in _in_order(selection, found, nodes)]
     items = compose.items(chosen, sources)
     evidence = compose.evidence(chosen, sources)
     gate, gate_warning, gate_usage = _gate(roles, question, items, evidence)
@@ -108,11 +111,35 @@ def retrieve(
         update={
             "searchable": found.searchable,
             "question_shortened": found.question_shortened,
+            "truncated_tokens": found.truncated_tokens,
             "warning": "; ".join(part for part in (warning, gate_warning, _withheld(bank)) if part),
             "usage": usage + gate_usage,
         }
     )
     return _log(bank, question, answer, found, selection, now)
+
+
+def _had(bank: Bank, question: Question) -> frozenset[str]:
+    """Return the excluded items and the lessons that an excluded rule or summary speaks for."""
+    nodes = bank.nodes(question.exclude) if question.exclude else {}
+    spoken_for = (key for node in nodes.values() for key in node.supported_by)
+    return frozenset((*question.exclude, *spoken_for))
+
+
+def _in_order(
+    selection: Selection, found: RecallResult, nodes: Mapping[str, Node]
+) -> tuple[str, ...]:
+    """Return the selected items, most relevant first; a rule is as relevant as its best lesson (ours).
+
+    What finds no room in the budget is then what fits the question least.
+    """
+    places = {candidate.node_id: place for place, candidate in enumerate(found.candidates)}
+    beyond = len(places)
+
+    def place(node_id: str) -> int:
+        return min(places.get(key, beyond) for key in (node_id, *nodes[node_id].supported_by))
+
+    return tuple(sorted(selection.item_ids, key=place))
 
 
 def _check(question: Question) -> None:
@@ -246,12 +273,16 @@ def logged(bank: Bank, question: Question) -> MemoryInput | None:
     try:
         with bank.side.log() as log:
             row = log.execute(
-                "SELECT answer FROM retrievals WHERE run_id = ? AND reader = ?",
-                (question.run_id, question.reader),
+                "SELECT answer FROM retrievals WHERE run_id = ? AND reader = ? AND excluded = ?",
+                (question.run_id, question.reader, _excluded(question)),
             ).fetchone()
     except StorageError:
         return None
     return MemoryInput.read(row["answer"]) if row is not None else None
+
+
+def _excluded(question: Question) -> str:
+    return json.dumps(sorted(set(question.exclude)))
 
 
 def _log(
@@ -285,11 +316,13 @@ def _log(
         json.dumps([item.node_id for item in answer.items]),
         answer.canonical().decode("utf-8"),
         json.dumps(candidates),
+        _excluded(question),
     )
     try:
         with bank.side.log() as log:
             log.execute(
-                "INSERT OR IGNORE INTO retrievals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values
+                "INSERT OR IGNORE INTO retrievals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                values,
             )
     except StorageError as error:
         # A full disk may cost the log of an answer, never the answer.
@@ -311,6 +344,6 @@ def explain(bank: Bank, retrieval_id: str | None = None) -> dict[str, Any] | Non
     if row is None:
         return None
     found = dict(row)
-    for name in ("items", "answer", "candidates"):
+    for name in ("items", "answer", "candidates", "excluded"):
         found[name] = json.loads(found[name])
     return found

@@ -13,11 +13,10 @@ worst. This class calls no model and reads no settings.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Self
 
 from sqlalchemy import insert, select
 
@@ -26,13 +25,13 @@ from epimem.bank import (
     creation,
     intake,
     journal,
+    purge,
     reading,
+    reembed,
     revocation,
-    rows,
     run_queue,
     steps,
     tables,
-    usage,
     versions,
 )
 from epimem.bank.blobs import BlobStore
@@ -42,9 +41,8 @@ from epimem.bank.failpoints import failpoint
 from epimem.bank.images import AdmittedImage, ImageStore
 from epimem.bank.intake import Caller, Origin
 from epimem.bank.journal import Clock, Commit, wall_clock
-from epimem.bank.reader import BankReader
 from epimem.bank.run_queue import QueuedRun
-from epimem.bank.steps import Lease
+from epimem.bank.upkeep import BankUpkeep
 from epimem.errors import (
     AccessError,
     BankConflictError,
@@ -58,16 +56,11 @@ from epimem.operations.base import Context, Limits
 from epimem.schema.ids import IdGenerator, sha256, uuid7
 from epimem.schema.lesson import LessonDraft
 from epimem.schema.outcome import SealedOutcome
-from epimem.schema.proposal import Accepted, Rejection
 from epimem.schema.receipt import Receipt
 from epimem.schema.run import Run, check_semantics
-from epimem.schema.tree import Node, Tree
-
-LEASE_S = 30.0
-PURGE_WAIT_S = 5.0
 
 
-class Bank(BankReader):
+class Bank(BankUpkeep):
     """One bank, opened for writing or reading. Use `create` and `open`; close it, or use `with`."""
 
     @classmethod
@@ -139,10 +132,13 @@ class Bank(BankReader):
         return bank
 
     def _recover(self) -> None:
+        creation.upgrade(self._db)
         with self._db.read() as connection:
             journal.verify_tail(connection)
             waiting = revocation.pending(connection)
         self._blobs.sweep_tmp()
+        self._sweep_freeze()
+        self.sweep_vectors()
         if waiting:
             try:
                 self.purge()
@@ -151,13 +147,15 @@ class Bank(BankReader):
                 if error.code != "bank_busy":
                     raise
 
-    @contextmanager
-    def _commit(self, kind: str, contributor: str) -> Iterator[Commit]:
-        with self._db.write() as connection:
-            commit = journal.begin(connection, kind, contributor, self._clock)
-            yield commit
-            if commit.body:
-                commit.seal()
+    def _sweep_freeze(self) -> None:
+        """Remove what a freeze left that was killed; one that is at work holds the lease."""
+        with translated():
+            (self.path / versions.FROZEN_NAME).with_suffix(".tmp").unlink(missing_ok=True)
+        if (self.path / versions.FOLDED_INDEX).exists():
+            with self._db.write() as connection:
+                row = reading.head(connection)
+                if not steps.is_held(row, now=self._clock(), steady=self._steady_now):
+                    versions.unfold_index(self.path)
 
     # -- what comes in ---------------------------------------------------------------------------
 
@@ -227,14 +225,8 @@ class Bank(BankReader):
         try:
             return self._once("run", caller, idempotency_key, body, write)
         except EpimemError:
-            self._forget(blob)
+            purge.forget_blob(self._db, self._blobs, blob)
             raise
-
-    def _forget(self, blob: str) -> None:
-        """Delete the blob of a refused run, unless another row names it."""
-        with suppress(EpimemError), self._db.write() as connection:
-            for name in revocation.unreferenced(connection, [blob]):
-                self._blobs.delete(name)
 
     def add_lesson(
         self,
@@ -250,11 +242,13 @@ class Bank(BankReader):
         Raises:
             AccessError: an oracle verdict in the evaluation phase; revoked text.
             NotFoundError: a parent or image is not in the bank.
+            BankConflictError: `embedding_mismatch`, the bank's encoder was changed meanwhile.
         """
         self._refuse_evaluation_write(caller, oracle=draft.verdict_source == "oracle")
         origin = Origin(caller.contributor, caller.organisation, caller.authority)
 
         def write(commit: Commit) -> Receipt:
+            self._check_encoder(commit.encoder)
             return intake.store_lesson(
                 commit, draft, vectors, origin=origin, namespace=namespace, ids=self._ids
             )
@@ -286,13 +280,6 @@ class Bank(BankReader):
         failpoint("contribute.acknowledge")
         return receipt
 
-    def _refuse_evaluation_write(self, caller: Caller, *, oracle: bool) -> None:
-        if caller.phase == "evaluation" and oracle:
-            raise AccessError(
-                "oracle-sourced input is refused in the evaluation phase",
-                hint="open the bank in the construction phase",
-            )
-
     # -- the run queue ---------------------------------------------------------------------------
 
     def commit_derivation(
@@ -308,12 +295,17 @@ class Bank(BankReader):
         """Store the lessons of one run and end the run, in one commit; once per run.
 
         A lesson whose text was revoked is refused by itself; the others stand.
+
+        Raises:
+            BankConflictError: another ingest ended the run; `embedding_mismatch`, the bank's encoder
+                was changed meanwhile.
         """
         origin = Origin(
             queued.contributor, queued.organisation, queued.authority, run_id=queued.run_id
         )
         receipts: list[Receipt] = []
         with self._commit("derive", queued.contributor) as commit:
+            self._check_encoder(commit.encoder)
             for draft, vector in zip(drafts, vectors, strict=True):
                 receipts.append(
                     self._store_derived(commit, draft, vector, origin, queued.namespace)
@@ -373,152 +365,6 @@ class Bank(BankReader):
                 run_queue.set_state(commit, run_id, retry_at=0)
         return len(waiting)
 
-    # -- maintenance -----------------------------------------------------------------------------
-
-    @contextmanager
-    def lease(self, holder: str = "maintainer", *, ttl_s: float = LEASE_S) -> Iterator[Lease]:
-        """Hold the right to change trees.
-
-        Raises:
-            BankBusyError: `bank_locked_elsewhere`, a living maintainer holds it.
-        """
-        name = steps.holder_name(holder)
-        with self._db.write() as connection:
-            epoch = steps.take(connection, name, now=self._clock(), ttl_s=ttl_s)
-
-        def renew() -> None:
-            with self._db.write() as connection:
-                steps.extend(connection, epoch, now=self._clock(), ttl_s=ttl_s)
-
-        def release() -> None:
-            with self._db.write() as connection:
-                steps.release(connection, epoch)
-
-        try:
-            yield Lease(name, epoch, renew)
-        except BaseException:
-            # The fault that ended the work is what counts; a lease left behind runs out.
-            with suppress(Exception):
-                release()
-            raise
-        release()
-
-    def plant(self, lease: Lease, namespace: str) -> Tree:
-        """Return the tree of a namespace, made with an empty root where there is none."""
-        with self._db.read() as connection:
-            found = reading.tree(connection, namespace)
-        if found is not None:
-            return found
-        root = Node(node_id=self._ids(), namespace=namespace, kind="category", height=2)
-        accepted = Accepted(op="repair", tree=Tree.empty(root), put=(root,))
-        self.commit_operation(lease, accepted, base=self.tree_seq)
-        return Tree.empty(root)
-
-    def begin_step(
-        self,
-        lease: Lease,
-        *,
-        namespace: str,
-        lesson_ids: Sequence[str],
-        settings: Mapping[str, Any],
-    ) -> int:
-        """Open maintenance step k over a batch; return k."""
-        with self._commit("step", "") as commit:
-            return steps.open_step(
-                commit, lease.epoch, namespace=namespace, lessons=lesson_ids, settings=settings
-            )
-
-    def end_step(self, lease: Lease, step: int) -> None:
-        """Close a step."""
-        with self._commit("step_done", "") as commit:
-            steps.close_step(commit, lease.epoch, step)
-
-    def commit_operation(
-        self,
-        lease: Lease,
-        accepted: Accepted,
-        *,
-        base: int,
-        vectors: Mapping[str, NodeVectors] | None = None,
-    ) -> int:
-        """Write one applied operation with its journal row, in one transaction; return its number.
-
-        Args:
-            lease: of this maintainer.
-            accepted: the operation.
-            base: the `tree_seq` it was computed on, or the number that the last call returned.
-            vectors: of inner nodes whose index text is new.
-
-        Raises:
-            BankConflictError: the tree changed since; read it again.
-            BankBusyError: `stale_epoch`.
-        """
-        with self._commit(f"op:{accepted.op}", "") as commit:
-            steps.apply(commit, lease.epoch, accepted, base=base, vectors=vectors or {})
-            failpoint("maintain.rows")
-        failpoint("maintain.committed")
-        return commit.seq
-
-    def record_rejection(self, lease: Lease, rejection: Rejection, *, step: int) -> None:
-        """Keep a refused proposal."""
-        with self._commit("rejection", "") as commit:
-            steps.reject(commit, lease.epoch, rejection, step=step)
-
-    # -- feedback --------------------------------------------------------------------------------
-
-    def add_signal(
-        self,
-        node_id: str,
-        question_key: str,
-        signal: usage.Signal,
-        *,
-        caller: Caller,
-        source: str,
-        detail: str = "",
-    ) -> bool:
-        """Count a helped or hurt signal; False when it counted before."""
-        with self._commit("feedback", caller.contributor) as commit:
-            return usage.add_signal(
-                commit, node_id, question_key, signal, caller=caller, source=source, detail=detail
-            )
-
-    def add_verdict(
-        self,
-        *,
-        namespace: str,
-        question_key: str,
-        reader: str,
-        family: str,
-        verdict: Literal["right", "wrong"],
-        source: str,
-        items: Sequence[str],
-        caller: Caller,
-    ) -> bool:
-        """Count the verdict of a question whose memory input held `items`."""
-        self._refuse_evaluation_write(caller, oracle=source == "oracle")
-        with self._commit("feedback", caller.contributor) as commit:
-            return usage.add_verdict(
-                commit,
-                namespace=namespace,
-                question_key=question_key,
-                reader=reader,
-                family=family,
-                verdict=verdict,
-                source=source,
-                items=items,
-                caller=caller,
-            )
-
-    def lower(self, before: Node, after: Node) -> bool:
-        """Replace an inner node by a lower version; False when it changed meanwhile."""
-        with self._commit("demote", "") as commit:
-            row = rows.live_row(commit.connection, before.node_id)
-            if row is None or rows.to_node(row) != before:
-                return False
-            commit.touches_tree = True
-            rows.put(commit, after, contributor=row.contributor, previous=row)
-        return True
-
     # -- versions and revocation -----------------------------------------------------------------
 
     def snapshot(self, name: str, *, caller: Caller) -> int:
@@ -537,18 +383,29 @@ class Bank(BankReader):
     def freeze(self, save_index: Callable[[Path], None], *, caller: Caller) -> versions.Frozen:
         """Make the bank immutable in place and reopen it so.
 
+        A change of the encoder that was interrupted is given up.
+
         Raises:
-            BankBusyError: a maintainer is at work.
+            BankBusyError: a maintainer, or a change of the encoder, is at work.
             BankConflictError: other processes have it open.
         """
-        with self.lease("freeze"):
-            # Reads every live node: a damaged bank is found out before anything is written.
-            self.state_digest()
-            versions.fold_index(self.path, save_index)
-            with self._commit("freeze", caller.contributor) as commit:
-                commit.note("freeze", commit.seq)
-        self._drop_orphans()
-        frozen = versions.freeze(self._db)
+        try:
+            with self.lease("freeze"):
+                self._abandon_reembedding()
+                # Reads every live node: a damaged bank is found out before anything is written.
+                self.state_digest()
+                versions.fold_index(self.path, save_index)
+                with self._commit("freeze", caller.contributor) as commit:
+                    commit.note("freeze", commit.seq)
+            purge.drop_orphans(self._db, self._blobs)
+            frozen = versions.freeze(self._db)
+        except BaseException as error:
+            if not (self.path / versions.FROZEN_NAME).exists():
+                with suppress(EpimemError):  # what cannot be removed now is when it is next opened
+                    versions.unfold_index(self.path)
+            if isinstance(error, StorageError) and error.code == "storage_failed":
+                self._db.stop.stop("a freeze failed")
+            raise
         self._db.close()
         self._db = Database(self.path, immutable=True)
         self._blobs = BlobStore(self.path / "blobs", read_only=True)
@@ -557,12 +414,10 @@ class Bank(BankReader):
         self.frozen = frozen
         return frozen
 
-    def _drop_orphans(self) -> None:
-        """Delete blobs that no row names, under the lock: a writer looks again before its row."""
+    def _abandon_reembedding(self) -> None:
         with self._db.write() as connection:
-            for name in revocation.unreferenced(connection, self._blobs.names()):
-                self._blobs.delete(name)
-                failpoint("purge.blob")
+            reembed.abandon(connection, self._clock())
+        self.sweep_vectors()
 
     def revoke(
         self, target: revocation.Target, name: str, limits: Limits, *, caller: Caller
@@ -587,34 +442,7 @@ class Bank(BankReader):
 
     def purge(self) -> int:
         """Purge the files after every revocation that is not wholly purged; return how many."""
-        with self._db.read() as connection:
-            waiting = revocation.pending(connection)
-        if waiting:
-            self._drop_orphans()
-            failpoint("purge.committed")
-            self._rewrite_file()
-            failpoint("purge.rewritten")
-        for item in waiting:
-            self.side.purge(item.node_ids, item.run_ids)
-            failpoint("purge.side")
-            with self._db.write() as connection:
-                revocation.finish(connection, item)
-                failpoint("purge.rows")
-        return len(waiting)
-
-    def _rewrite_file(self) -> None:
-        """Rewrite the database without its free pages and empty the log (waits for readers)."""
-        with self._db.exclusive() as connection:
-            connection.execute("VACUUM")
-            deadline = time.monotonic() + PURGE_WAIT_S
-            while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] != 0:
-                if time.monotonic() > deadline:
-                    raise StorageError(
-                        "readers keep old pages; the purge is not finished",
-                        code="bank_busy",
-                        hint="close long readers; it ends when the bank is next opened for writing",
-                    )
-                time.sleep(0.05)
+        return purge.purge(self._db, self._blobs, lambda: self.side)
 
 
 def _insert_image(commit: Commit, image: AdmittedImage, caller: Caller) -> None:

@@ -17,13 +17,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from epimem.bank.failpoints import failpoint
+from epimem.bank.storage import FULL, WriteStop
 from epimem.errors import BankCorruptError, BankFrozenError, NotFoundError, StorageError
 from epimem.schema.ids import sha256
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 _SHARD = re.compile(r"[0-9a-f]{2}")
-# EFBIG is what a limit on the size of files gives.
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _BROKEN = frozenset({errno.EIO, errno.EROFS})
 # O_NONBLOCK: a pipe planted under a blob's name must not hang the reader.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -33,18 +32,20 @@ class BlobStore:
     """Blobs by the SHA-256 of their own bytes; files 0600, folders 0700, no symbolic links.
 
     After a failed fsync, an input/output error or a file system gone read-only, writes stay refused
-    (`storage_failed`) until the store is opened anew: a repeated fsync may succeed without the data
-    having reached the disk. Reads go on.
+    (`storage_failed`) until the store is opened anew; see `WriteStop`. Reads go on.
 
     Args:
         root: the folder; made when absent unless `read_only`.
         read_only: refuse `put`, `delete` and `sweep_tmp` with `bank_frozen`, and touch nothing.
+        stop: shared with the database of the same handle, so that both stop at once.
     """
 
-    def __init__(self, root: Path, *, read_only: bool = False) -> None:
+    def __init__(
+        self, root: Path, *, read_only: bool = False, stop: WriteStop | None = None
+    ) -> None:
         self._root = root
         self._read_only = read_only
-        self._refused: str | None = None
+        self._stop = stop or WriteStop()
         self._durable_folders: set[str] = set()
         if root.is_symlink():
             raise StorageError(
@@ -249,17 +250,13 @@ class BlobStore:
         try:
             os.fsync(descriptor)
         except OSError:
-            self._refused = "a flush to disk failed"
+            self._stop.stop("a flush to disk failed")
             raise
 
     def _check_writable(self) -> None:
         if self._read_only:
             raise BankFrozenError("the bank is open for reading only")
-        if self._refused is not None:
-            raise StorageError(
-                f"writes are refused since {self._refused}",
-                hint="check the disk, then open the bank again",
-            )
+        self._stop.check()
 
     @contextmanager
     def _storage(self, doing: str) -> Iterator[None]:
@@ -267,9 +264,9 @@ class BlobStore:
         try:
             yield
         except OSError as error:
-            if error.errno in _BROKEN and doing != "read" and self._refused is None:
-                self._refused = "the disk reported an error"
-            full = error.errno in _FULL
+            if error.errno in _BROKEN and doing != "read":
+                self._stop.stop("the disk reported an error")
+            full = error.errno in FULL
             raise StorageError(
                 "the disk is full" if full else f"the disk refused to {doing}",
                 code="storage_full" if full else "storage_failed",

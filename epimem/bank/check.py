@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, inspect, select
 
 from epimem.bank import journal, reading, rows, run_queue, steps, tables
 from epimem.bank.blobs import BlobStore
+from epimem.bank.encoder import EncoderIdentity
 from epimem.errors import EpimemError, RecordError
 from epimem.operations.base import Limits
 from epimem.schema.base import Record
@@ -81,8 +82,23 @@ def _row_problems(connection: Connection) -> list[Problem]:
     for row in connection.execute(select(tables.images)):
         if image_checksum(row) != row.checksum:
             found.append(_problem(f"image {row.image_id}", "row does not match its checksum"))
-    for row in connection.execute(select(tables.vectors)):
-        found += _caught(f"vector {row.node_id}", lambda row=row: reading.vectors_of(row))
+    return found + _vector_problems(connection)
+
+
+def _vector_problems(connection: Connection) -> list[Problem]:
+    """Check every vector, and that those in use have the dimension of the bank's encoder."""
+    found = []
+    stored = reading.head(connection).encoder
+    dimension = EncoderIdentity.read(stored).dimension if stored else None
+    for table in (tables.vectors, tables.next_vectors):
+        if not inspect(connection).has_table(table.name):  # frozen before there was such a table
+            continue
+        for row in connection.execute(select(table)):
+            where = f"vector {row.node_id}"
+            found += _caught(where, lambda row=row: reading.vectors_of(row))
+            floats = len(row.index_vector) // 4
+            if table is tables.vectors and dimension is not None and floats != dimension:
+                found.append(_problem(where, f"{floats} dimensions, the encoder makes {dimension}"))
     return found
 
 
@@ -96,13 +112,17 @@ def _caught(where: str, call: Any) -> list[Problem]:
 
 @dataclass
 class _Replayed:
-    """What the journal says is stored: versions with end and checksum, runs, images, the sum."""
+    """What the journal says is stored: versions with end and checksum, runs, images, the sum.
+
+    `encoder` is the fingerprint that the last change of the encoder led to; None where there was none.
+    """
 
     versions: dict[tuple[str, int], tuple[int | None, str]] = field(default_factory=dict)
     live: dict[str, int] = field(default_factory=dict)
     runs: dict[str, str] = field(default_factory=dict)
     images: dict[str, str] = field(default_factory=dict)
     total: int = 0
+    encoder: str | None = None
 
     def take(self, seq: int, body: dict[str, Any]) -> None:
         """Follow one journal row."""
@@ -118,6 +138,7 @@ class _Replayed:
             self.versions[node_id, start] = (end, digest)
         self.runs.update({run_id: state for run_id, _, state in body.get("run", ())})
         self.images.update(body.get("image", ()))
+        self.encoder = body.get("encoder", [self.encoder])[-1]
         for name, table in (("run_gone", self.runs), ("image_gone", self.images)):
             for gone in body.get(name, ()):
                 table.pop(gone, None)
@@ -150,6 +171,7 @@ def replay_differences(connection: Connection) -> list[str]:
         *_compared("version", replayed.versions, versions),
         *_compared("run", replayed.runs, {row.run_id: row.state for row in states}),
         *_compared("image", replayed.images, {row.image_id: row.blob[:16] for row in blobs}),
+        *_encoder_differences(connection, replayed.encoder),
         *_sum_differences(connection, replayed.total),
     ]
 
@@ -164,6 +186,14 @@ def _compared(what: str, expected: Mapping[Any, Any], stored: Mapping[Any, Any])
         elif stored[key] != expected[key]:
             found.append(f"{what} {key} is {stored[key]}, journal says {expected[key]}")
     return found
+
+
+def _encoder_differences(connection: Connection, expected: str | None) -> list[str]:
+    stored = reading.head(connection).encoder
+    found = EncoderIdentity.read(stored).fingerprint if stored else "none"
+    if expected in {None, found}:
+        return []
+    return [f"the encoder is {found[:12]}, journal says {str(expected)[:12]}"]
 
 
 def _sum_differences(connection: Connection, expected: int) -> list[str]:

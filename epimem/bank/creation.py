@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import insert
+from sqlalchemy import insert, inspect
 
 from epimem.bank import (
     journal,
@@ -88,6 +88,18 @@ def create_database(
     os.close(descriptor)
     temporary.rename(path)
     versions.sync_folder(folder)
+
+
+def upgrade(database: Database) -> None:
+    """Add the tables that came after the bank was made; they start empty, and the format stays."""
+    with database.read() as connection:
+        if inspect(connection).has_table(tables.reembedding.name):
+            return
+    with database.write() as connection:
+        # Another process may have been faster. Without a statement before it, the migration would
+        # take the transaction for its own and commit it.
+        if not inspect(connection).has_table(tables.reembedding.name):
+            migrations.upgrade(connection)
 
 
 def check_location(folder: Path) -> None:

@@ -7,15 +7,14 @@ and checkpointing at once, which SQLite before 3.51.3 may turn into a corrupt lo
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -23,6 +22,7 @@ from sqlalchemy.exc import DatabaseError, MultipleResultsFound, NoResultFound
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from epimem.bank.failpoints import failpoint
+from epimem.bank.storage import FULL, WriteStop, full_error, storage_error
 from epimem.errors import (
     BankBusyError,
     BankCorruptError,
@@ -37,10 +37,16 @@ LOCK_NAME = "bank.lock"
 LOCK_WAIT_S = 5.0
 # The log is folded into the database file past this size, under the lock.
 CHECKPOINT_BYTES = 16 * 1024 * 1024
+_PROBE_BYTES = 32 * 1024  # what SQLite's shared memory file has at least
+# What SQLite makes of a quota or such a limit: only ENOSPC is a full disk to it.
+_PERHAPS_FULL = frozenset({"SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE", "SQLITE_CANTOPEN"})
 
 
 class Database:
     """Connections to one bank's database.
+
+    Attributes:
+        stop: refuses writes after a failed flush; the blobs of the same handle share it.
 
     Args:
         folder: the bank's folder.
@@ -55,7 +61,7 @@ class Database:
         self.read_only = read_only or immutable
         self.immutable = immutable
         self._lock = KernelLock(folder / LOCK_NAME)
-        self._failed = False
+        self.stop = WriteStop()
         self._closed = False
         self._unfolded = 0
         self._reader = self._engine(write=False)
@@ -92,7 +98,7 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """Open one read transaction: everything read in it belongs to one sequence number."""
         self._refuse_closed()
-        with translated(), self._reader.begin() as connection:
+        with translated(self._written), self._reader.begin() as connection:
             yield connection
 
     @contextmanager
@@ -106,22 +112,40 @@ class Database:
                 of this handle is refused, because the kernel may have dropped the pages.
         """
         self._refuse_closed()
+        self.refuse_read_only()
+        self.stop.check()
+        with self._lock:
+            with self._watched(), self._transaction() as connection:
+                yield connection
+            failpoint("db.committed")
+            self._checkpoint_when_large()
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Translate faults of a write; one that is not for want of room stops all later ones."""
+        try:
+            with translated(self.path):
+                yield
+        except StorageError as error:
+            if error.code == "storage_failed":
+                self.stop.stop("a write or flush of the database failed")
+            raise
+
+    @property
+    def _written(self) -> Path | None:
+        return None if self.read_only else self.path
+
+    def refuse_read_only(self) -> None:
+        """Refuse what would write.
+
+        Raises:
+            BankFrozenError: the bank is frozen or opened for reading.
+        """
         if self._writer is None:
             raise BankFrozenError(
                 "the bank is frozen" if self.immutable else "the bank was opened for reading",
                 code="bank_frozen" if self.immutable else "forbidden_action",
             )
-        if self._failed:
-            raise StorageError("an earlier flush failed", hint="reopen the bank")
-        with self._lock:
-            try:
-                with translated(), self._transaction() as connection:
-                    yield connection
-                failpoint("db.committed")
-            except StorageError as error:
-                self._failed = error.code == "storage_failed"
-                raise
-            self._checkpoint_when_large()
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
@@ -158,17 +182,23 @@ class Database:
         if size - self._unfolded < CHECKPOINT_BYTES:
             return
         _, raw = self._write_handle()
-        raw.execute("PRAGMA busy_timeout=0")
-        busy = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-        raw.execute(f"PRAGMA busy_timeout={int(LOCK_WAIT_S * 1000)}")
-        self._unfolded = size if busy else 0
+        self._unfolded = size
+        # The commit stands, whatever becomes of this: it is in the log, which is flushed.
+        with suppress(EpimemError), self._watched():
+            raw.execute("PRAGMA busy_timeout=0")
+            try:
+                busy = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            finally:
+                raw.execute(f"PRAGMA busy_timeout={int(LOCK_WAIT_S * 1000)}")
+            self._unfolded = size if busy else 0
 
     @contextmanager
     def exclusive(self) -> Iterator[sqlite3.Connection]:
         """Give the bare write connection under the lock, outside a transaction (purge, freeze)."""
         if self._writer is None:
             raise BankFrozenError("the bank is frozen")
-        with self._lock, translated():
+        self.stop.check()
+        with self._lock, self._watched():
             yield self._write_handle()[1]
 
     def release_readers(self) -> None:
@@ -285,8 +315,13 @@ def _prepare(connection: sqlite3.Connection, *, write: bool) -> None:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """Turn errors of the driver and the disk into ours, cause chained."""
+def translated(written: Path | None = None) -> Iterator[None]:
+    """Turn errors of the driver and the disk into ours, cause chained.
+
+    Args:
+        written: a database that is written to; a full disk in which SQLite sees a broken one is then
+            told by trying to write beside it.
+    """
     try:
         yield
     except EpimemError:
@@ -295,28 +330,32 @@ def translated() -> Iterator[None]:
         # A row that must be there once is not there, or twice.
         raise BankCorruptError("the database file is damaged", hint="run `epimem check`") from error
     except DatabaseError as error:
-        raise database_error(error.orig or error) from error
+        raise database_error(error.orig or error, written) from error
     except sqlite3.Error as error:
-        raise database_error(error) from error
+        raise database_error(error, written) from error
     except OSError as error:
         raise storage_error(error) from error
 
 
-def storage_error(error: OSError) -> StorageError:
-    """Return our error for an error of the disk."""
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return StorageError("the disk is full", code="storage_full", hint="free space, then retry")
-    return StorageError(
-        f"the disk refused: {errno.errorcode.get(error.errno or 0, 'unknown')}",
-        hint="check the disk and its permissions, then reopen the bank",
-    )
+def _has_no_room(database: Path) -> bool:
+    """Return whether nothing can be written beside a database, as far out as it or its log reaches."""
+    end = 0
+    for path in (database, Path(f"{database}-wal")):
+        with suppress(OSError):
+            end = max(end, path.stat().st_size)
+    try:
+        with tempfile.TemporaryFile(dir=database.parent) as probe:
+            return os.pwrite(probe.fileno(), bytes(_PROBE_BYTES), end) < _PROBE_BYTES
+    except OSError as error:
+        return error.errno in FULL
 
 
-def database_error(error: BaseException) -> BankError:
-    """Return our error for an error of SQLite."""
-    name: Any = getattr(error, "sqlite_errorname", "") or ""
-    if name.startswith("SQLITE_FULL"):
-        return StorageError("the disk is full", code="storage_full", hint="free space, then retry")
+def database_error(error: BaseException, written: Path | None = None) -> BankError:
+    """Return our error for an error of SQLite; `written` as in `translated`."""
+    name: str = getattr(error, "sqlite_errorname", None) or ""
+    unseen = written is not None and name in _PERHAPS_FULL and _has_no_room(written)
+    if unseen or name.startswith("SQLITE_FULL"):
+        return full_error()
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return _busy()
     text = str(error)

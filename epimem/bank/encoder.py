@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 from zlib import crc32
 
 import numpy as np
@@ -18,7 +19,7 @@ from pydantic import Field
 from epimem.bank.onnx_encoder import OnnxEncoder, RecentVectors, check_texts
 from epimem.bank.onnx_export import export_encoder
 from epimem.bank.onnx_export import load_encoder as _load_onnx
-from epimem.errors import BankConflictError, ConfigError
+from epimem.errors import BankConflictError, BankError, ConfigError
 from epimem.protocols import Encoder, Vector
 from epimem.schema.base import Record, StrictBool, StrictInt
 from epimem.schema.lesson import IndexText
@@ -26,30 +27,66 @@ from epimem.schema.text import NameText
 
 __all__ = [
     "EncoderIdentity",
+    "FormerEncoder",
     "NodeVectors",
     "OnnxEncoder",
     "TableEncoder",
     "check_identity",
+    "encoder_changed",
     "export_encoder",
     "identity_of",
     "load_encoder",
     "node_vectors",
+    "serving_encoder",
+    "truncated_tokens",
 ]
 
 
+_WORD = re.compile(r"\w+")
+
+
+class FormerEncoder(Record):
+    """An encoder that a bank had before: what the settings called it, and its fingerprint.
+
+    Both are `"none"` and empty for a bank that had none.
+    """
+
+    model: str
+    fingerprint: str
+
+
 class EncoderIdentity(Record):
-    """Which encoder made the vectors of a bank; `fingerprint` is the SHA-256 of its weights."""
+    """Which encoder made the vectors of a bank; `fingerprint` is the SHA-256 of its weights.
+
+    `model` loads it (`load_encoder`), and `former` are those it replaced. Both are known only where
+    the encoder was changed (`epimem.bank.reembed`); until then the settings name it.
+    """
 
     name: NameText
     dimension: StrictInt = Field(ge=1)
     normalized: StrictBool = True
     fingerprint: str
+    model: str = ""
+    former: tuple[FormerEncoder, ...] = ()
+
+    def made_as(self, other: EncoderIdentity) -> bool:
+        """Return whether both make the same vectors: names do not matter."""
+        names = {"name": other.name, "model": other.model, "former": other.former}
+        return self.model_copy(update=names) == other
+
+    def outdates(self, model: str) -> bool:
+        """Return whether settings that name `model` were overtaken by a change of the encoder."""
+        named = any(item.model == model for item in self.former)
+        return bool(self.model) and model != self.model and named
 
 
-def identity_of(encoder: Encoder) -> EncoderIdentity:
-    """Return the identity that a bank stores for `encoder`."""
+def identity_of(encoder: Encoder, model: str = "") -> EncoderIdentity:
+    """Return the identity that a bank stores for `encoder`, which `model` loads."""
     return EncoderIdentity(
-        name=encoder.name, dimension=encoder.dimension, fingerprint=encoder.fingerprint
+        name=encoder.name,
+        dimension=encoder.dimension,
+        fingerprint=encoder.fingerprint,
+        model=model,
     )
 
 
@@ -70,17 +107,82 @@ def check_identity(stored: EncoderIdentity | None, encoder: Encoder | None) -> N
             f"this bank was made without a text encoder, but {_shown(given)} is configured",
             code="embedding_mismatch",
             field="encoder.model",
-            hint='set encoder.model to "none", or build a new bank with it',
+            hint='set encoder.model to "none", or change the bank: epimem reembed',
         )
-    same = stored.model_copy(update={"name": given.name}) == given
-    if not same:
+    if not stored.made_as(given):
         raise BankConflictError(
             f"the vectors of this bank were made by {_shown(stored)}, "
             f"but {_shown(given)} is configured",
             code="embedding_mismatch",
             field="encoder.model",
-            hint=f"set encoder.model to {stored.name}, or build a new bank",
+            hint=f"set encoder.model to {stored.model or stored.name}, or change the bank: "
+            "epimem reembed",
         )
+
+
+def serving_encoder(stored: EncoderIdentity, given: Encoder | None, model: str) -> Encoder | None:
+    """Return the encoder that serves a bank, None where the settings want lexical recall.
+
+    Where what was given or configured is an encoder that the bank had before, the one that
+    replaced it is loaded instead: handles that were open meanwhile and settings that were not
+    written yet come to the present encoder by themselves.
+
+    Args:
+        stored: the bank's.
+        given: by the caller, instead of the configured one.
+        model: `encoder.model` of the settings.
+
+    Raises:
+        BankConflictError: `embedding_mismatch`, naming both models.
+        ConfigError: the configured encoder cannot be loaded.
+    """
+    if given is not None:
+        if stored.made_as(identity_of(given)):
+            return given
+        if any(item.fingerprint == given.fingerprint for item in stored.former):
+            return _successor(stored, _shown(identity_of(given)))
+    elif stored.outdates(model):
+        if model != "none":
+            return _successor(stored, model)
+        try:
+            return _successor(stored, model)
+        except BankConflictError:
+            # Without an encoder before, without one now: nothing is mixed up by that.
+            return None
+    encoder = given if given is not None else load_encoder(model)
+    check_identity(stored, encoder)
+    return encoder
+
+
+def _successor(stored: EncoderIdentity, before: str) -> Encoder:
+    """Load the encoder that replaced the one of this handle."""
+    reason = "its settings name is not known"
+    try:
+        encoder = load_encoder(stored.model) if stored.model else None
+    except ConfigError as error:
+        encoder, reason = None, str(error)
+    if encoder is None:
+        raise BankConflictError(
+            f"the encoder of this bank was changed from {before} to {_shown(stored)}, "
+            f"which cannot be loaded here: {reason}",
+            code="embedding_mismatch",
+            field="encoder.model",
+            hint=f"install or copy {stored.model or stored.name}, or set encoder.model to it",
+        )
+    check_identity(stored, encoder)
+    return encoder
+
+
+def encoder_changed(stored: EncoderIdentity | None, known: EncoderIdentity | None) -> BankError:
+    """Return the error for a handle that knows another encoder than the bank now has."""
+    before = _shown(known) if known is not None else "none"
+    now = _shown(stored) if stored is not None else "none"
+    return BankConflictError(
+        f"the encoder of this bank was changed from {before} to {now} meanwhile",
+        code="embedding_mismatch",
+        field="encoder.model",
+        hint="open the bank again",
+    )
 
 
 def _shown(identity: EncoderIdentity) -> str:
@@ -130,6 +232,15 @@ class TableEncoder:
         check_texts(texts)
         return self._recent.fill(texts, self.dimension, self._encode)
 
+    def count_tokens(self, text: str) -> int:
+        """Return the number of words of a text."""
+        return len(_WORD.findall(text))
+
+    def tokens_beyond(self, text: str) -> int:
+        """Return 0: the vector contains every word."""
+        del text
+        return 0
+
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
@@ -144,7 +255,7 @@ class TableEncoder:
 
 
 def _trigrams(text: str) -> list[str]:
-    padded = [f" {word} " for word in re.findall(r"\w+", text.casefold())]
+    padded = [f" {word} " for word in _WORD.findall(text.casefold())]
     return [word[start : start + 3] for word in padded for start in range(len(word) - 2)]
 
 
@@ -153,12 +264,14 @@ class NodeVectors:
     """The vectors of a node's index text, float32, shape (dimension,), of unit length.
 
     The vector of an empty field is all zeros: there is nothing to compare, and recall leaves a node
-    without any index text out of its dense part.
+    without any index text out of its dense part. `truncated_tokens` counts the tokens of the index
+    text that its vector does not contain.
     """
 
     index: Vector
     scope: Vector
     anchor: Vector
+    truncated_tokens: int = 0
 
 
 def node_vectors(encoder: Encoder, index_texts: Sequence[IndexText]) -> list[NodeVectors]:
@@ -167,4 +280,28 @@ def node_vectors(encoder: Encoder, index_texts: Sequence[IndexText]) -> list[Nod
     texts = list(dict.fromkeys(text for parts in fields for text in parts if text.strip()))
     vectors = dict(zip(texts, encoder.encode(texts), strict=True)) if texts else {}
     nothing = np.zeros(encoder.dimension, dtype=np.float32)
-    return [NodeVectors(*(vectors.get(text, nothing) for text in parts)) for parts in fields]
+    found = []
+    for text, scope, anchor in fields:
+        index, scoped, anchored = (vectors.get(part, nothing) for part in (text, scope, anchor))
+        found.append(NodeVectors(index, scoped, anchored, truncated_tokens(encoder, text)))
+    return found
+
+
+@runtime_checkable
+class _CountsTokens(Protocol):
+    def count_tokens(self, text: str) -> int: ...
+
+    def tokens_beyond(self, text: str) -> int: ...
+
+
+def truncated_tokens(encoder: Encoder, text: str, left_out: str = "") -> int:
+    """Return how many tokens of a text its vector does not contain.
+
+    Args:
+        encoder: one that does not count its tokens is taken to use them all.
+        text: what is encoded.
+        left_out: what was taken out of it before.
+    """
+    if not isinstance(encoder, _CountsTokens):
+        return 0
+    return encoder.tokens_beyond(text) + (encoder.count_tokens(left_out) if left_out else 0)

@@ -23,7 +23,7 @@ SUM_MODULUS = 2**64
 
 _insert = Prepared(insert(tables.journal), ("seq", "at", "kind", "contributor", "body", "hash"))
 _head = select(tables.bank.c.head_seq, tables.bank.c.head_hash, tables.bank.c.tree_seq)
-_read_head = Prepared(_head)
+_read_head = Prepared(_head.add_columns(tables.bank.c.encoder))
 _advance = Prepared(
     update(tables.bank).values(
         head_seq=bindparam("seq"), head_hash=bindparam("hash"), tree_seq=bindparam("tree")
@@ -36,6 +36,11 @@ def wall_clock() -> float:
     return time.time()
 
 
+def steady_clock() -> float:
+    """Return seconds that no setting of the wall clock moves, the same for all processes of a boot."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 def timestamp(seconds: float) -> str:
     """Return a UTC time as ISO 8601 with milliseconds."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
@@ -43,7 +48,10 @@ def timestamp(seconds: float) -> str:
 
 @dataclass
 class Commit:
-    """One commit under way: its sequence number and the references its journal row will hold."""
+    """One commit under way: its sequence number and the references its journal row will hold.
+
+    `encoder` is the identity of the bank's encoder as it is stored at this moment.
+    """
 
     connection: Connection
     seq: int
@@ -52,6 +60,7 @@ class Commit:
     at: str
     previous: str
     tree_seq: int
+    encoder: str | None = None
     body: dict[str, list[Any]] = field(default_factory=dict)
     touches_tree: bool = False
     sum: int = 0
@@ -101,6 +110,7 @@ def begin(connection: Connection, kind: str, contributor: str, clock: Clock) -> 
         at=timestamp(clock()),
         previous=head[1],
         tree_seq=head[2],
+        encoder=head[3],
     )
 
 

@@ -31,6 +31,9 @@ MODEL_FILE = "model.onnx"
 TOKENIZER_FILE = "tokenizer.json"
 RECORD_FILE = "encoder.json"
 _BATCH = 16  # ours: larger batches were no faster on one core
+# So many tokens of a text are encoded (ours): more than the longest index text or shortened question
+# has bytes, and a token has one at least. It bounds the time of one text, some 70 stretches.
+MOST_TOKENS = 17 * 1024
 
 
 class ExportRecord(Record):
@@ -82,8 +85,9 @@ class OnnxEncoder:
 
     The model is read at the first `encode`, not before. Texts longer than the model's limit are cut
     into stretches; their unit vectors are averaged with their token counts as weights (ours) and
-    brought to unit length, so nothing is dropped. An empty text gets the model's own vector of no
-    words. Safe to call from several threads.
+    brought to unit length. Nothing is dropped but stretches past the first `MOST_TOKENS` tokens, which
+    `tokens_beyond` counts. An empty text gets the model's own vector of no words. Safe to call from
+    several threads.
 
     Args:
         folder: what `export_encoder` returned.
@@ -116,8 +120,24 @@ class OnnxEncoder:
         """Return into how many stretches of the model's limit a text is cut."""
         return len(self._chunks(0, text))
 
+    def count_tokens(self, text: str) -> int:
+        """Return how many tokens a text has, without those that the model puts around it."""
+        return sum(chunk.weight for chunk in self._chunks(0, text, prompt=""))
+
+    def tokens_beyond(self, text: str) -> int:
+        """Return how many tokens of a text its vector does not contain; 0 for all but huge texts."""
+        given = self.record.prompt + text
+        if len(given.encode("utf-8", "surrogatepass")) <= MOST_TOKENS:
+            return 0
+        chunks = self._chunks(0, text)
+        return sum(chunk.weight for chunk in chunks[len(_bounded(chunks)) :])
+
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        chunks = [chunk for place, text in enumerate(texts) for chunk in self._chunks(place, text)]
+        chunks = [
+            chunk
+            for place, text in enumerate(texts)
+            for chunk in _bounded(self._chunks(place, text))
+        ]
         lengths: dict[int, list[int]] = {}
         for place, chunk in enumerate(chunks):
             lengths.setdefault(len(chunk.ids), []).append(place)
@@ -128,8 +148,9 @@ class OnnxEncoder:
                 vectors[batch] = self._run([chunks[place] for place in batch])
         return _pooled(chunks, vectors, len(texts))
 
-    def _chunks(self, place: int, text: str) -> list[_Chunk]:
-        encoding = self._tokenizer.encode(self.record.prompt + escape_unstorable(text)[0])
+    def _chunks(self, place: int, text: str, *, prompt: str | None = None) -> list[_Chunk]:
+        before = self.record.prompt if prompt is None else prompt
+        encoding = self._tokenizer.encode(before + escape_unstorable(text)[0])
         return [
             _Chunk(place, part.ids, part.type_ids, part.special_tokens_mask.count(0))
             for part in (encoding, *encoding.overflowing)
@@ -204,6 +225,16 @@ class OnnxEncoder:
             f"{name} of the exported encoder is damaged",
             hint=f"delete {self.folder.name} in the encoder cache; it is then exported again",
         )
+
+
+def _bounded(chunks: list[_Chunk]) -> list[_Chunk]:
+    """Return the stretches that begin within the first `MOST_TOKENS` tokens."""
+    tokens = 0
+    for place, chunk in enumerate(chunks):
+        if tokens >= MOST_TOKENS:
+            return chunks[:place]
+        tokens += chunk.weight
+    return chunks
 
 
 def _file_sha256(path: Path) -> str:

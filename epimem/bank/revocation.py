@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, Table, delete, func, insert, select, update
 
 from epimem.bank import intake, reading, rows, run_queue, steps, tables, usage
 from epimem.bank.journal import Commit
@@ -328,7 +328,8 @@ def _purge_history(commit: Commit, scope: Scope) -> None:
                 rows.rewrite(commit, row, None)
             elif row.to_seq is not None:
                 rows.rewrite(commit, row, _blank(rows.to_node(row)))
-    _purge_vectors(connection, scope)
+    for table in (tables.vectors, tables.next_vectors):
+        _purge_vectors(connection, scope, table)
 
 
 def _blank(node: Node) -> Node:
@@ -344,8 +345,7 @@ def _blank(node: Node) -> Node:
     )
 
 
-def _purge_vectors(connection: Connection, scope: Scope) -> None:
-    table = tables.vectors
+def _purge_vectors(connection: Connection, scope: Scope, table: Table) -> None:
     for part in reading.chunks(sorted(scope.node_ids)):
         live = reading.live_nodes(connection, part)
         kept = {key: sha256(node.index.text.encode("utf-8")) for key, node in live.items()}

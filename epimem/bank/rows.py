@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -67,9 +68,15 @@ def to_node(row: Any) -> Node:
     """
     verify(row)
     try:
-        return Node.model_validate_json(row.body)
+        return _parsed(row.body)
     except (ValidationError, EpimemError) as error:
         raise BankCorruptError("a stored node cannot be read", field=row.node_id) from error
+
+
+@lru_cache(maxsize=4096)
+def _parsed(body: str) -> Node:
+    """Read a node; the same questions meet the same few nodes, and nodes are immutable."""
+    return Node.model_validate_json(body)
 
 
 def stored_list(text: Any) -> list[Any]:

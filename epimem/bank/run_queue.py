@@ -10,7 +10,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
 from epimem.bank import tables
 from epimem.bank.blobs import BlobStore
@@ -166,13 +166,16 @@ def due(
     """Return queued runs whose time has come, oldest first.
 
     A run whose row or blob is damaged is withheld and its id added to `damaged`: it may not hold up
-    the others.
+    the others. A time further ahead than any delay was set by a clock that ran ahead: it has come.
     """
     found: list[QueuedRun] = []
     batches: dict[int, tuple[str, ...]] = {}
     query = (
         select(runs)
-        .where(runs.c.state == "queued", runs.c.retry_at <= int(now))
+        .where(
+            runs.c.state == "queued",
+            or_(runs.c.retry_at <= int(now), runs.c.retry_at > int(now) + LAST_RETRY_S),
+        )
         .order_by(runs.c.seq)
     )
     for row in connection.execute(query):

@@ -26,13 +26,21 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS retrievals (
     retrieval_id TEXT PRIMARY KEY, at TEXT NOT NULL, bank_seq INTEGER NOT NULL, run_id TEXT,
     reader TEXT NOT NULL, namespace TEXT NOT NULL, family TEXT NOT NULL,
-    question_key TEXT NOT NULL, items TEXT NOT NULL, answer TEXT NOT NULL, candidates TEXT NOT NULL
+    question_key TEXT NOT NULL, items TEXT NOT NULL, answer TEXT NOT NULL, candidates TEXT NOT NULL,
+    excluded TEXT NOT NULL DEFAULT '[]'
 );
-CREATE UNIQUE INDEX IF NOT EXISTS once_per_run ON retrievals (run_id, reader)
+CREATE UNIQUE INDEX IF NOT EXISTS once_per_run_and_rest ON retrievals (run_id, reader, excluded)
     WHERE run_id IS NOT NULL;
 CREATE TABLE IF NOT EXISTS feedback (
     id INTEGER PRIMARY KEY, at TEXT NOT NULL, retrieval_id TEXT NOT NULL, body TEXT NOT NULL
 );
+"""
+
+
+# A log made before follow-up questions were known; without the column the statement above fails.
+_UPGRADE = """
+ALTER TABLE retrievals ADD COLUMN excluded TEXT NOT NULL DEFAULT '[]';
+DROP INDEX IF EXISTS once_per_run;
 """
 
 
@@ -61,7 +69,7 @@ class Side:
         Raises:
             BankCorruptError: the damage came to light in this transaction; the next one works.
         """
-        with translated():
+        with translated(self.log_path):
             if self._connection is None:
                 self._connection = self._connect()
             try:
@@ -116,7 +124,7 @@ class Side:
                     gone.append((row["retrieval_id"],))
             for table in ("retrievals", "feedback"):
                 log.executemany(f"DELETE FROM {table} WHERE retrieval_id = ?", gone)  # noqa: S608
-        with translated():
+        with translated(self.log_path):
             self._empty_log_pages()
             shutil.rmtree(self.cache)
             self.cache.mkdir(mode=0o700)
@@ -149,6 +157,9 @@ def _open_log(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA secure_delete=ON")
         connection.execute("PRAGMA cell_size_check=ON")
+        columns = {row["name"] for row in connection.execute("PRAGMA table_info(retrievals)")}
+        if columns and "excluded" not in columns:
+            connection.executescript(_UPGRADE)
         connection.executescript(_SCHEMA)
     except BaseException:
         connection.close()

@@ -11,6 +11,8 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
@@ -25,6 +27,9 @@ from epimem.schema.tree import Node
 
 bank = tables.bank
 MAX_REPLY_BYTES = 4000
+LEASE_S = 30.0
+# A time further ahead than this was written by a clock that ran ahead, and binds nobody (ours).
+LONGEST_S = 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -36,19 +41,35 @@ class Lease:
     renew: Callable[[], None]
 
 
-def holder_name(name: str) -> str:
-    """Return a holder's name with host and process, so that a dead one can be told."""
-    return json.dumps([name, socket.gethostname(), os.getpid()])
+def holder_name(name: str, *, offset: float | None) -> str:
+    """Return a holder's name with host and process, so that a dead one can be told.
+
+    Args:
+        name: free text.
+        offset: seconds by which the wall clock was ahead of the steady one when the right was taken.
+            On the same boot its time is told by the steady clock, whatever the wall clock does.
+            None: by the wall clock alone.
+    """
+    boot = [_boot_id(), offset] if offset is not None else []
+    return json.dumps([name, socket.gethostname(), os.getpid(), *boot])
 
 
-def take(connection: Connection, holder: str, *, now: float, ttl_s: float) -> int:
+@lru_cache(maxsize=1)
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def take(connection: Connection, holder: str, *, now: float, steady: float, ttl_s: float) -> int:
     """Take the lease and return the new epoch.
 
     Raises:
         BankBusyError: `bank_locked_elsewhere`, a living maintainer holds it.
     """
     row = connection.execute(select(bank)).one()
-    if row.lease_holder and row.lease_until > int(now) and not _is_dead(row.lease_holder):
+    if is_held(row, now=now, steady=steady):
         raise BankBusyError(
             "another maintainer is at work",
             code="bank_locked_elsewhere",
@@ -61,10 +82,32 @@ def take(connection: Connection, holder: str, *, now: float, ttl_s: float) -> in
     return epoch
 
 
-def _is_dead(holder: str) -> bool:
-    _, host, pid = rows.stored_list(holder)
-    if host != socket.gethostname():
+def is_held(row: Any, *, now: float, steady: float) -> bool:
+    """Return whether a living maintainer holds the lease, by the bank's row."""
+    return bool(row.lease_holder) and is_living(
+        row.lease_holder, row.lease_until, now=now, steady=steady
+    )
+
+
+def is_living(holder: str, until: float, *, now: float, steady: float) -> bool:
+    """Return whether a holder is at work: its time is not over, and its process is not known dead.
+
+    Args:
+        holder: as `holder_name` made it; one on another host is taken for alive.
+        until: when its time is over, by the wall clock as it stood when the right was taken.
+        now: seconds since 1970 by the wall clock.
+        steady: seconds by a clock that nobody sets.
+    """
+    _, host, pid, *rest = rows.stored_list(holder)
+    if host == socket.gethostname() and _is_gone(pid):
         return False
+    boot, offset = rest or ("", 0.0)
+    if boot and boot == _boot_id():
+        now = steady + offset
+    return int(now) < until <= now + LONGEST_S
+
+
+def _is_gone(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -123,15 +123,35 @@ nodes = Table(
     Index("nodes_by_contributor", "contributor"),
 )
 
-vectors = Table(
-    "vectors",
+
+def _vectors(name: str) -> Table:
+    return Table(
+        name,
+        metadata,
+        Column("node_id", Text, primary_key=True),
+        Column("text_hash", Text, primary_key=True),
+        Column("index_vector", LargeBinary, nullable=False),
+        Column("scope_vector", LargeBinary, nullable=False),
+        Column("anchor_vector", LargeBinary, nullable=False),
+        Column("checksum", Text, nullable=False),
+    )
+
+
+vectors = _vectors("vectors")
+# What a change of the encoder makes beside the vectors in use. The two tables swap their names when
+# it is done; what is here without a row of `reembedding` is rubbish.
+next_vectors = _vectors("next_vectors")
+
+# The change of the encoder that is under way, if any: the identity it leads to (empty: to none), who
+# is at it and until when, and whether what another job left in `next_vectors` is gone.
+reembedding = Table(
+    "reembedding",
     metadata,
-    Column("node_id", Text, primary_key=True),
-    Column("text_hash", Text, primary_key=True),
-    Column("index_vector", LargeBinary, nullable=False),
-    Column("scope_vector", LargeBinary, nullable=False),
-    Column("anchor_vector", LargeBinary, nullable=False),
-    Column("checksum", Text, nullable=False),
+    Column("id", Integer, primary_key=True),
+    Column("target", Text, nullable=False),
+    Column("holder", Text, nullable=False),
+    Column("until", BigInteger, nullable=False),
+    Column("ready", Integer, nullable=False),
 )
 
 # `relation`: "derived" the child's text came from the parent (a run or a node); "image" the child (a run

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
 from epimem.bank import intake, reading, revocation, rows, tables
-from epimem.bank.database import FILE_NAME, LOCK_NAME, Database
+from epimem.bank.database import FILE_NAME, LOCK_NAME, Database, translated
 from epimem.bank.failpoints import failpoint
 from epimem.bank.journal import Commit
-from epimem.errors import BankConflictError, NotFoundError
+from epimem.errors import BankConflictError, EpimemError, NotFoundError
 from epimem.operations.base import Context, Edit
 from epimem.operations.repair import repair
 from epimem.schema.base import Record, StrictInt
@@ -183,16 +185,38 @@ def fold_index(folder: Path, save_index: Callable[[Path], None]) -> None:
         save_index: writes them into the folder it is given.
     """
     index = folder / FOLDED_INDEX
-    index.mkdir(mode=0o700, exist_ok=True)
-    save_index(index)
+    with translated():
+        index.mkdir(mode=0o700, exist_ok=True)
+        save_index(index)
     failpoint("freeze.index")
+
+
+def unfold_index(folder: Path) -> None:
+    """Remove what a freeze that came to nothing wrote: it holds vectors, which no purge reaches."""
+    with translated(), suppress(FileNotFoundError):
+        shutil.rmtree(folder / FOLDED_INDEX)
 
 
 def freeze(database: Database) -> Frozen:
     """Make the bank immutable in place: checkpoint, leave WAL mode, sign off.
 
-    A crash at any point leaves a bank that is either frozen or still open for writing.
+    A crash or a fault at any point leaves a bank that is either frozen or still open for writing.
     """
+    try:
+        with translated():
+            return _freeze(database)
+    except BaseException:
+        if (database.folder / FROZEN_NAME).exists():
+            # It is signed, though perhaps not for good: a write now would break the signature.
+            database.stop.stop("the bank was frozen")
+        else:
+            database.release_readers()
+            with suppress(EpimemError), database.exclusive() as connection:
+                connection.execute("PRAGMA journal_mode=WAL").fetchone()
+        raise
+
+
+def _freeze(database: Database) -> Frozen:
     folder = database.folder
     database.release_readers()
     with database.exclusive() as connection:
@@ -259,15 +283,19 @@ def file_sha256(path: Path) -> str:
 
 def _write_durably(path: Path, data: bytes) -> None:
     temporary = path.with_suffix(".tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        os.write(descriptor, data)
-        failpoint("freeze.write")
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    failpoint("freeze.fsync")
-    temporary.rename(path)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.write(data)
+            handle.flush()
+            failpoint("freeze.write")
+            os.fsync(handle.fileno())
+        failpoint("freeze.fsync")
+        temporary.rename(path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
     failpoint("freeze.rename")
     sync_folder(path.parent)
 

@@ -78,6 +78,12 @@ VERDICT_SOURCES = ("oracle", "verifier", "peer", "self", "none")
     show_default=True,
     help="Lowest authority of what may be recalled.",
 )
+@click.option(
+    "--exclude",
+    multiple=True,
+    metavar="ITEM",
+    help="An item (node_id) of an earlier answer that did not help; repeatable.",
+)
 @click.option("--max-rules", type=int, metavar="N", help="Most rules.  [default: 3]")
 @click.option("--max-lessons", type=int, metavar="N", help="0 or 1 lesson.  [default: 1]")
 @click.option("--max-chars", type=int, metavar="N", help="Length of the text.  [default: 6000]")
@@ -96,6 +102,7 @@ def retrieve(  # noqa: PLR0913, PLR0917 - one parameter an option
     k: int | None,
     mode: Mode | None,
     min_authority: Authority,
+    exclude: tuple[str, ...],
     crops: str | None,
     as_text: bool,  # noqa: FBT001 - a flag of click
     **limits: int | None,
@@ -117,6 +124,7 @@ def retrieve(  # noqa: PLR0913, PLR0917 - one parameter an option
             mode=mode,
             budget=_budget(memory.config.budget, limits),
             minimum_authority=min_authority,
+            exclude=exclude,
         )
         _print_answer(answer, as_text=as_text)
         if folder is not None:

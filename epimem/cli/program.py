@@ -9,7 +9,9 @@ from epimem.cli.ask import explain, feedback, retrieve
 from epimem.cli.construct import build, ingest, maintain
 from epimem.cli.contribute import contribute, import_runs
 from epimem.cli.create import init
+from epimem.cli.evaluate import eval_
 from epimem.cli.history import diff, freeze, restore, revoke, snapshot
+from epimem.cli.reembed import reembed
 from epimem.cli.report import check, log, stats
 from epimem.cli.show import show
 
@@ -24,6 +26,7 @@ COMMANDS = (
     import_runs,
     ingest,
     maintain,
+    reembed,
     stats,
     log,
     check,
@@ -32,6 +35,7 @@ COMMANDS = (
     restore,
     freeze,
     revoke,
+    eval_,
 )
 
 

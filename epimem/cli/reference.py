@@ -22,25 +22,29 @@ Every command is `epimem COMMAND PATH ...`, where PATH is the folder of a bank. 
 path that starts with a dash.
 
 **Output.** Results go to standard output as JSON Lines, one canonical JSON object a line, in UTF-8.
-`build`, `show`, `explain`, `stats`, `log` and `check` draw for people where standard output is a
-terminal; `--json` turns that off. Progress, remarks and errors go to standard error. Characters
+`build`, `show`, `explain`, `stats`, `log`, `check` and `eval` draw for people where standard output is
+a terminal; `--json` turns that off. Progress, remarks and errors go to standard error. Characters
 that a terminal would act on are written as visible escapes.
 
 **Errors** are one line on standard error: `epimem: CODE: message (hint)`. `CODE` is stable. With
 `EPIMEM_TRACEBACK=1` the trace is printed before it.
 
-**Ctrl-C** ends a command quietly. `build`, `ingest`, `maintain` and `import-runs` first finish what
-is under way (a record, a batch, a step), and the same command goes on from there; a second Ctrl-C
-ends them at once. Whatever was acknowledged is on the disk in either case.
+**Ctrl-C** ends a command quietly. `build`, `ingest`, `maintain`, `import-runs` and `eval` first finish
+what is under way (a record, a batch, a step, a question), and the same command goes on from there; a
+second Ctrl-C ends them at once. Whatever was acknowledged is on the disk in either case.
 
 **Records** for `contribute` and `build PATH jsonl` are runs (`{"schema": "epimem-run/1", ...}`),
 lessons (`{"guidance": ..., ...}`), and runs with their sealed outcome (`{"run": {...}, "outcome":
 {...}}`). What is refused is set aside in `SOURCE.rejected.jsonl`, one line each with `source`,
 `line`, `code` and `reason`; where the folder of SOURCE cannot be written, in the current folder.
 """
+_PARTLY = (
+    "done, but records were refused (`contribute`, `import-runs`), or the run does not count (`eval`); "
+    "or not confirmed"
+)
 _STATUSES = (
     ("0", "done"),
-    ("1", "done, but records were refused (`contribute`, `import-runs`); or not confirmed"),
+    ("1", _PARTLY),
 )
 _LAST = (
     ("130", "Ctrl-C"),

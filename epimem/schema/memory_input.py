@@ -94,7 +94,9 @@ class MemoryInput(Record):
     """The answer to `retrieve`: selected items, rendered text, crops, and what it cost.
 
     Empty `items` is a normal answer. `gate` is 0 when crops stay out; nothing stored is deleted.
-    `bank_seq` is the sequence number of the bank that was read.
+    `bank_seq` is the sequence number of the bank that was read. `truncated_tokens` counts the tokens of
+    the question that its vector does not contain: those of the middle that was left out where
+    `question_shortened`, else 0.
     """
 
     retrieval_id: str
@@ -105,5 +107,6 @@ class MemoryInput(Record):
     text: str = ""
     crops: tuple[Crop, ...] = ()
     question_shortened: bool = False
+    truncated_tokens: StrictInt = 0
     warning: str = ""
     usage: Usage = Usage()

@@ -34,7 +34,8 @@ class Receipt(Record):
 
     `stored` a lesson is in the inbox; `folded` it was added to `id` as evidence; `queued` a run waits
     for ingest; `duplicate` the same run is here already as `id`; `nothing` a run with nothing to
-    learn; `rejected` nothing was stored, `reason` says why. `searchable` tells how it is found.
+    learn; `rejected` nothing was stored, `reason` says why. `searchable` tells how it is found, and
+    `truncated_tokens` how many tokens of the index text its vector does not contain (0 normally).
     """
 
     status: ReceiptStatus
@@ -42,3 +43,4 @@ class Receipt(Record):
     seq: StrictInt = 0
     reason: str = ""
     searchable: Literal["dense", "lexical", "no"] = "no"
+    truncated_tokens: StrictInt = 0

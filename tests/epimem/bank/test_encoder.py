@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from epimem.bank.encoder import (
     EncoderIdentity,
+    FormerEncoder,
     OnnxEncoder,
     TableEncoder,
     check_identity,
@@ -22,12 +23,15 @@ from epimem.bank.encoder import (
     identity_of,
     load_encoder,
     node_vectors,
+    serving_encoder,
+    truncated_tokens,
 )
 from epimem.bank.general_questions import VECTORS_FILE, general_questions, general_vectors
-from epimem.bank.onnx_encoder import RecentVectors, unit_rows
+from epimem.bank.onnx_encoder import MOST_TOKENS, RecentVectors, unit_rows
 from epimem.bank.onnx_export import find_source
 from epimem.errors import BankConflictError, ConfigError, ControllerError, RecordError
 from epimem.schema.lesson import IndexText
+from epimem.schema.text import LESSON_BYTES, QUERY_BYTES, TITLE_BYTES
 
 TEXTS = (
     "How many stations does the train call at between Serdang and Labu?",
@@ -124,6 +128,31 @@ def test_the_tail_of_a_long_text_is_not_dropped(real_encoder: OnnxEncoder) -> No
     tail = "White diamonds mean that express trains of the Azul Metro pass. " * 12
     query, plain, full = real_encoder.encode(["express trains pass diamonds", head, head + tail])
     assert float(query @ full) > float(query @ plain) + 0.05
+
+
+def test_so_many_tokens_are_encoded_and_those_beyond_are_counted(
+    real_encoder: OnnxEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Every permitted index text and every shortened question is encoded whole.
+    fields = {"topic": TITLE_BYTES, "scope": TITLE_BYTES, "question_anchor": LESSON_BYTES}
+    index = IndexText(**{name: "q" * length for name, length in fields.items()})
+    longest = len(index.text.encode("utf-8"))
+    assert longest > max(QUERY_BYTES, LESSON_BYTES)
+    assert longest + len(real_encoder.record.prompt) <= MOST_TOKENS
+    assert node_vectors(TableEncoder(8), [index])[0].truncated_tokens == 0
+    words = "red green blue amber cobalt ivory jade granite " * 80
+    assert real_encoder.count_tokens(words) >= 320
+    monkeypatch.setattr("epimem.bank.onnx_encoder.MOST_TOKENS", 256)
+    stretches = real_encoder.stretches(words)
+    assert stretches > 2
+    beyond = real_encoder.tokens_beyond(words)
+    assert 0 < beyond < real_encoder.count_tokens(words)
+    made = node_vectors(real_encoder, [IndexText(question_anchor=words), IndexText(topic="red")])
+    assert [item.truncated_tokens for item in made] == [beyond, 0]
+    same = real_encoder.encode([words, words + " and a tail that nobody reads" * 30])
+    assert same[0].tobytes() == same[1].tobytes(), "what is counted is left out"
+    assert truncated_tokens(real_encoder, "red", "green blue") == 2
+    assert truncated_tokens(real_encoder, "red") == 0
 
 
 def test_an_empty_text_has_a_fixed_unit_vector(real_encoder: OnnxEncoder) -> None:
@@ -325,7 +354,7 @@ def test_another_encoder_is_refused_and_both_are_named() -> None:
         check_identity(stored, TableEncoder(32))
     assert "bert (768 dimensions" in caught.value.message
     assert "table (32 dimensions" in caught.value.message
-    assert "build a new bank" in str(caught.value.hint)
+    assert "epimem reembed" in str(caught.value.hint)
 
 
 def test_the_same_weights_under_another_name_are_accepted() -> None:
@@ -345,3 +374,46 @@ def test_a_bank_made_without_an_encoder_refuses_one_but_can_always_go_without() 
         check_identity(None, TableEncoder(32))
     check_identity(None, None)
     check_identity(identity_of(TableEncoder(32)), None)
+
+
+# ---- which encoder serves a bank whose encoder was changed
+
+
+CHANGED = identity_of(TableEncoder(48), "table:48").model_copy(
+    update={
+        "former": (
+            FormerEncoder(model="table:32", fingerprint=TableEncoder(32).fingerprint),
+            FormerEncoder(model="none", fingerprint=""),
+        )
+    }
+)
+
+
+@pytest.mark.parametrize("model", ["table:48", "table:32", "none"])
+def test_settings_of_before_come_to_the_present_encoder(model: str) -> None:
+    found = serving_encoder(CHANGED, None, model)
+    assert found is not None
+    assert found.dimension == 48
+
+
+def test_an_encoder_given_before_comes_to_the_present_one_and_another_does_not() -> None:
+    found = serving_encoder(CHANGED, TableEncoder(32), "anything")
+    assert found is not None
+    assert found.dimension == 48
+    for other, model in ((TableEncoder(33), "table:48"), (None, "table:33")):
+        with pytest.raises(BankConflictError, match="embedding_mismatch"):
+            serving_encoder(CHANGED, other, model)
+
+
+def test_a_present_encoder_that_cannot_be_loaded_is_named_with_the_one_before() -> None:
+    for model in ("", "/no/such/model"):
+        gone = CHANGED.model_copy(update={"model": model})
+        with pytest.raises(BankConflictError, match="embedding_mismatch") as caught:
+            serving_encoder(gone, TableEncoder(32), "table:32")
+        assert "from table (32 dimensions" in caught.value.message
+        assert "to table (48 dimensions" in caught.value.message
+
+
+def test_settings_that_want_no_encoder_get_none() -> None:
+    plain = identity_of(TableEncoder(48))
+    assert serving_encoder(plain, None, "none") is None

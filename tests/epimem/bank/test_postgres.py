@@ -10,14 +10,27 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, Engine, create_engine, func, insert, select, text
 
-from epimem.bank import check, intake, journal, migrations, reading, rows, tables, usage, versions
+from epimem.bank import (
+    check,
+    intake,
+    journal,
+    migrations,
+    reading,
+    reembed,
+    rows,
+    tables,
+    usage,
+    versions,
+)
 from epimem.bank.bank import Bank
 from epimem.bank.check import replay_differences
+from epimem.bank.encoder import TableEncoder, identity_of, node_vectors
 from epimem.bank.intake import Caller, Origin
 from epimem.bank.run_queue import counts, due, states
+from epimem.errors import BankBusyError
 from epimem.operations.base import Context
 from epimem.schema.ids import uuid7
-from epimem.schema.lesson import LessonDraft
+from epimem.schema.lesson import IndexText, LessonDraft
 from tests.journeys.crash import (
     CALLER,
     LIMITS,
@@ -195,6 +208,59 @@ def test_the_server_takes_lessons_runs_snapshots_and_revocations(
         attempt.rollback()
 
 
+def test_the_server_changes_the_encoder_by_swapping_two_names(served: Connection) -> None:
+    encoder = TableEncoder(24)
+    target = identity_of(encoder, "table:24")
+    now = journal.wall_clock()
+    ids = reembed.page(served, "", 1000)
+    assert len(ids) == reembed.count(served)
+    with served.begin_nested() as attempt:
+        job = reembed.take(served, target, now)
+        with pytest.raises(BankBusyError):
+            reembed.take(served, target, now)
+        while reembed.clear(served, job, now):
+            pass
+        wanted = reembed.wanted(served, ids, tables.next_vectors, set())
+        made = node_vectors(encoder, [item.index for item in wanted])
+        reembed.put(
+            served,
+            [reembed.Made(item, own) for item, own in zip(wanted, made, strict=True)],
+            tables.next_vectors,
+        )
+        commit = journal.begin(served, reading.REEMBED, "alice", journal.wall_clock)
+        reembed.flip(commit, target)
+        commit.seal()
+        tree = reading.tree(served, "n")
+        assert tree is not None
+        nodes = [node for node in tree.walk() if node.index.text]
+        stored = reading.stored_vectors(served, nodes)
+        assert {item.index.size for item in stored.values()} == {24}
+        assert stored.keys() == {node.node_id for node in nodes}
+        assert len(list(reading.index_rows(served, commit.seq - 1, set()))) == len(ids)
+        assert check.database_problems(served, LIMITS) == []
+        # What is prepared on this connection knows the new table, and the old one empties.
+        commit = journal.begin(served, "lesson", "bob", journal.wall_clock)
+        draft = LessonDraft(guidance="After it", index=IndexText(topic="after"))
+        intake.store_lesson(
+            commit,
+            draft,
+            node_vectors(encoder, [draft.index])[0],
+            origin=Origin("bob", "blue", "observed"),
+            namespace="n",
+            ids=uuid7,
+        )
+        commit.seal()
+        assert check.database_problems(served, LIMITS) == []
+        while reembed.sweep(served):
+            pass
+        assert reembed.swept(served)
+        again = reembed.take(served, None, now)
+        reembed.give_up(served, again)
+        reembed.abandon(served, now)
+        assert served.execute(select(tables.reembedding)).all() == []
+        attempt.rollback()
+
+
 def test_rows_come_back_from_the_server_byte_for_byte(served: Connection, bank: Bank) -> None:
     with bank._db.read() as embedded:
         for table in tables.metadata.sorted_tables:
@@ -203,4 +269,4 @@ def test_rows_come_back_from_the_server_byte_for_byte(served: Connection, bank: 
             ours = {tuple(row) for row in embedded.execute(query)}
             theirs = {tuple(row) for row in served.execute(query)}
             assert ours == theirs, table.name
-            assert ours or table.name in {"images", "rejections"}
+            assert ours or table.name in {"images", "rejections", "next_vectors", "reembedding"}

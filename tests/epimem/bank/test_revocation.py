@@ -231,6 +231,8 @@ class Orchard:
         draft = LessonDraft(
             guidance=lesson.guidance,
             applies_when=lesson.applies_when,
+            body=lesson.body,
+            family=lesson.family,
             index=IndexText(scope=lesson.index.scope),
             evidence=evidence,
             cautions=cautions,
@@ -528,7 +530,7 @@ def test_a_closure_without_transitivity_is_caught(
 def test_a_revocation_that_does_not_rewrite_the_file_is_caught(
     orchard: Callable[[int], Orchard], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Bank, "_rewrite_file", lambda _: None)
+    monkeypatch.setattr("epimem.bank.purge.rewrite_file", lambda _: None)
     grown = orchard(1)
     with grown.bank:
         node_id = min(grown.lessons)
@@ -779,7 +781,7 @@ def test_another_reader_forgets_what_was_revoked(everywhere: Everywhere) -> None
 def test_a_reader_in_the_way_delays_the_purge_until_the_bank_is_next_opened(
     everywhere: Everywhere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("epimem.bank.bank.PURGE_WAIT_S", 0.1)
+    monkeypatch.setattr("epimem.bank.purge.WAIT_S", 0.1)
     monkeypatch.setattr("epimem.bank.database.LOCK_WAIT_S", 0.1)
     folder, item = everywhere.bank.path, everywhere.lesson_id
     with Bank.open(folder, read_only=True) as slow, slow._db.read() as connection:

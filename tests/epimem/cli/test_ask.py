@@ -55,6 +55,16 @@ def test_retrieve_keeps_to_the_bounds_given(grown: Path, epimem: Epimem) -> None
     assert epimem("retrieve", grown, " ").status == 2
 
 
+def test_what_was_had_is_left_out_of_a_follow_up(grown: Path, epimem: Epimem) -> None:
+    first = epimem("retrieve", grown, QUESTION).lines[0]
+    had = [item["node_id"] for item in first["items"]]
+    excluded = [part for key in had for part in ("--exclude", key)]
+    second = epimem("retrieve", grown, QUESTION, *excluded).lines[0]
+
+    assert had
+    assert not set(had) & {item["node_id"] for item in second["items"]}
+
+
 def test_one_run_gets_one_answer(grown: Path, epimem: Epimem) -> None:
     asked = [epimem("retrieve", grown, QUESTION, "--run-id", run).lines[0] for run in "aab"]
 
