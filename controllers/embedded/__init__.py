@@ -7,7 +7,7 @@ they know of other languages.
     runs -> sentences -> statements -> derive        MemoryController
             anchors, scopes, names ----^   gate
     lessons -> claims -> agreement -> disagreement, consolidate, select, place, merge, split_lift
-            term_weights, partition -----------------^          TreeOrganizer
+            term_weights ----------------------------^          TreeOrganizer
 """
 
 from __future__ import annotations

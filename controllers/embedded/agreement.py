@@ -1,18 +1,19 @@
 """When two lessons say the same, and when they cannot both hold; measure and bounds are ours.
 
-*Yields.* A lesson yields a claim when one of its own claims has the same kind and no other
-number, shares a key word, covers at least `COVERAGE_MIN` of the claim's words by weight, and puts
-no other word in the place of one of them. Words of the subject (scope and question) weigh half
-and count as covered, because every lesson about that question is about them; key words are the
-rest, and one must be shared. Two words are rivals when they stand beside the same word in the two
-claims ("white diamond", "white circle"); a lesson that has a rival, or uses a key word of the
-claim under the other kind only, does not yield it. Words that most topics of the group name
-("marker") are no rivals.
+*Yields.* A lesson yields a claim when one of its own claims has the same kind, no other number, no
+other inline code and no opposed side (see `contrasts`), shares a key word, covers at least
+`COVERAGE_MIN` of the claim's words by weight, and puts no other word in the place of one of them.
+Words of the subject (scope and question) weigh half and count as covered, because every lesson
+about that question is about them; key words are the rest, and one must be shared. Two words are
+rivals when they stand beside the same word in the two claims ("white diamond", "white circle"); a
+lesson that has a rival, or uses a key word of the claim under the other kind only, does not yield
+it. Words that most topics of the group name ("marker") are no rivals.
 
 *Contradicts.* Two claims contradict each other when the smaller shares at least `SAME_MIN` of its
-words with the larger, a key word among them, and the kinds differ, or the numbers differ, or one
-comes from a lesson that reports what was judged wrong, unless either lesson also yields the
-other's claim.
+words with the larger, a key word among them, and the kinds or the numbers differ, or they take
+opposed sides, or one comes from a lesson that reports what was judged wrong, unless either lesson
+also yields the other's claim. Claims that quote different inline code are alternatives, not
+contradictions.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from controllers.embedded.claims import Claim, Segment, claim_words, segments
+from controllers.embedded.contrasts import opposed
 from controllers.embedded.scopes import Scope, node_anchor, node_scope
 from controllers.embedded.words import content_words, overlap
 from epimem.schema.lesson import Polarity
@@ -126,9 +128,12 @@ def yielded(claim: Claim, speaker: Voice, common: Ground) -> tuple[float, int]:
     for own in speaker.claims:
         if own.kind != claim.kind or own.partial != claim.partial:
             continue
+        if opposed(claim.contrasts, own.contrasts):
+            continue
         both = claim.bag & own.bag
         shared = key & both
-        if not shared or not claim.numbers <= own.numbers:
+        exact = claim.numbers <= own.numbers and claim.code in {(), own.code}
+        if not shared or not exact:
             continue
         # Figures alone say nothing (two answers may be the same number), nor does one word of
         # advice; one word of what is to be left out does.
@@ -161,12 +166,15 @@ def _contradict(claim: Claim, left: Voice, other: Claim, right: Voice, common: G
     ours, theirs = frozenset(claim.words), frozenset(other.words)
     if claim.partial or other.partial or not (ours & theirs) - common.subject:
         return False
+    if claim.code != other.code:
+        return False
     if overlap(ours, theirs) < SAME_MIN or _has_rival(claim, other, common):
         return False
     if left.polarity != right.polarity:
         return claim.kind == other.kind and claim.numbers == other.numbers
     nested = claim.numbers <= other.numbers or other.numbers <= claim.numbers
-    if claim.kind == other.kind and nested:
+    against = opposed(claim.contrasts, other.contrasts)
+    if claim.kind == other.kind and nested and not against:
         return False
     return not (yielded(claim, right, common)[1] or yielded(other, left, common)[1])
 

@@ -6,8 +6,9 @@ from the count and leaving out of it are the same, so "minus" becomes "out" ther
 at commas, colons and conjunctions in front of a verb of instruction; a clause without content of
 its own belongs to the one before it ("treat diamonds as passed and leave them out"). A leading
 "In ..., when ..., if ..." clause is a condition, not a claim. Text in parentheses is an aside and
-is not compared. The word lists are English and ours; text in other languages gives claims of kind
-"" unless it holds one of the few CJK negations listed.
+is not compared. Inline code (`name`) is kept apart: it is exact, so two claims that quote other
+code speak of other things, whatever words they share. The word lists are English and ours; text in
+other languages gives claims of kind "" unless it holds one of the few negations listed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal
 
+from controllers.embedded.contrasts import Contrasts, contrasts
 from controllers.embedded.fitting import joined
 from controllers.embedded.words import content_words, stem, tokens
 
@@ -46,7 +48,10 @@ _CONDITION = re.compile(
 )
 _NOT = re.compile(
     r"\b(?:not|never|no|without|except|neither|nor|cannot|rather than|instead of)\b"
-    r"|n['\u2019]t\b|不|没有|勿|除",
+    r"|n['\u2019]t\b|不|没有|勿|除|(?<![特识类分个级性区差])别|禁止|無|无"
+    r"|(?<!少)ない|ません|なし|지 (?:마|말|않)|없"
+    r"|\b(?:nicht|nie|niemals|keine?[mnrs]?|ohne|ne|pas|jamais|sans|nunca|jamás|não|sem|non(?!-))\b"
+    r"|\b(?:не|нет|никогда|без|нельзя)\b",
     re.IGNORECASE,
 )
 _EXCLUDE = r"ignor\w+|skip\w*|omit\w*|exclud\w+|drop\w*|remov\w+|discard\w*|disregard\w*|avoid\w*"
@@ -59,6 +64,7 @@ _DOUBLE = re.compile(
     re.IGNORECASE,
 )
 _MINUS = re.compile(r"\b(?:subtract\w*|deduct\w*|minus|negative\w*)\b|减去|扣除", re.IGNORECASE)
+_CODE = re.compile(r"`([^`\n]+)`")
 _COUNTS = re.compile(r"\bcount\w*\b|数出|计数", re.IGNORECASE)
 _PARTIAL = re.compile(
     r"(?:\bnot\b|n['\u2019]t\b|\bnever\b)[^,;:]{0,120}\b(?:every|all|each)\b", re.IGNORECASE
@@ -83,12 +89,17 @@ _SAME = {"parenthes": "bracket", "parenthesi": "bracket", "parenthesis": "bracke
 
 @dataclass(frozen=True)
 class Claim:
-    """One clause: content words in order, numbers, kind; `partial` for "not every", "not all"."""
+    """One clause: content words in order, numbers, kind, the inline code that it quotes, in order.
+
+    `partial` stands for "not every", "not all".
+    """
 
     words: tuple[str, ...]
     numbers: frozenset[str]
     kind: Kind
     partial: bool
+    code: tuple[str, ...] = ()
+    contrasts: Contrasts = frozenset()
 
     @cached_property
     def bag(self) -> frozenset[str]:
@@ -168,6 +179,8 @@ def _claim(piece: str, *, counts: bool) -> Claim:
         numbers=_numbers(piece),
         kind=_kind(piece, counts=counts),
         partial=_PARTIAL.search(piece) is not None,
+        code=tuple(_CODE.findall(piece)),
+        contrasts=contrasts(piece),
     )
 
 

@@ -25,7 +25,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controllers.embedded.agreement import Ground, Voice, contradictions, ground, voice, yielded
-from controllers.embedded.claims import Segment, claim_words
+from controllers.embedded.claims import Segment, claim_words, segments
+from controllers.embedded.contrasts import contrasts, opposed
 from controllers.embedded.disagreement import conflicts_with, disagreements, open_conflict
 from controllers.embedded.scopes import names_in
 from controllers.embedded.words import overlap, tokens
@@ -238,10 +239,17 @@ def _cautions(supporters: Sequence[Voice]) -> tuple[str, ...]:
 
 
 def _is_new(caution: str, kept: Sequence[str]) -> bool:
-    words = frozenset(claim_words(caution))
-    for other in kept:
-        known = frozenset(claim_words(other))
-        both = words | known
-        if caution == other or (both and len(words & known) >= SAME_CAUTION_MIN * len(both)):
-            return False
-    return True
+    return not any(caution == other or _says_the_same(caution, other) for other in kept)
+
+
+def _says_the_same(one: str, other: str) -> bool:
+    """Tell whether two cautions differ in their wording only, not in a number or a negation."""
+    words, known = frozenset(claim_words(one)), frozenset(claim_words(other))
+    both = words | known
+    if not both or len(words & known) < SAME_CAUTION_MIN * len(both):
+        return False
+    left, right = ([c for part in segments(text) for c in part.claims] for text in (one, other))
+    exact = {(c.kind, c.numbers, c.code) for c in left} == {
+        (c.kind, c.numbers, c.code) for c in right
+    }
+    return exact and not opposed(contrasts(one), contrasts(other))

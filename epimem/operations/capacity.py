@@ -68,7 +68,7 @@ def partition(
         rest = count - first
         low = max(first * limits.min_group, len(members) - rest * limits.capacity)
         high = min(first * limits.capacity, len(members) - rest * limits.min_group)
-        near, far = _cut(members, rows, low, high)
+        near, far = _cut(members, rows, low, high, even=len(members) * first / count)
         stack += [(near, first), (far, rest)]
     return tuple(sorted(parts))
 
@@ -79,7 +79,8 @@ def halve(
     """Divide items in two, alike ones together, each side with at least `smallest` of them."""
     order = sorted(node_ids)
     everything = np.arange(len(order))
-    near, far = _cut(everything, matrix(order, vectors), smallest, len(order) - smallest)
+    rows = matrix(order, vectors)
+    near, far = _cut(everything, rows, smallest, len(order) - smallest, even=len(order) / 2)
     first, second = (tuple(order[index] for index in sorted(side)) for side in (near, far))
     return min(first, second), max(first, second)
 
@@ -90,20 +91,22 @@ def _part_count(size: int, limits: Limits) -> int:
     return max(1, needed, min(max(2, wanted), size // limits.min_group))
 
 
-def _cut(members: Indices, rows: Rows, low: int, high: int) -> tuple[Indices, Indices]:
-    """Divide `members` so that the first side has `low` to `high` of them."""
+def _cut(
+    members: Indices, rows: Rows, low: int, high: int, *, even: float
+) -> tuple[Indices, Indices]:
+    """Divide `members` so that the first side has `low` to `high` of them, on a tie about `even`."""
     own = rows[members]
     axis = _spread_axis(own)
     # Of a large set only the position on the axis is looked at, to bound the time.
     shape, turns = (own, _TURNS) if len(own) <= _LARGE else (axis[:, None], 0)
     # Where the two sides may differ in size, it matters which end of the axis comes first.
-    ends = (_best_prefix(axis, shape, low, high), _best_prefix(-axis, shape, low, high))
+    ends = [_best_prefix(side, shape, low, high, even) for side in (axis, -axis)]
     near, gain = max(ends, key=lambda cut: cut[1])
     for _ in range(turns):
         inside = np.zeros(len(members), dtype=bool)
         inside[near] = True
         axis = own @ (own[inside].mean(axis=0) - own[~inside].mean(axis=0))
-        turned, better = _best_prefix(-axis, own, low, high)
+        turned, better = _best_prefix(-axis, own, low, high, even)
         if better <= gain:
             break
         near, gain = turned, better
@@ -112,12 +115,14 @@ def _cut(members: Indices, rows: Rows, low: int, high: int) -> tuple[Indices, In
     return members[~far], members[far]
 
 
-def _best_prefix(position: Rows, own: Rows, low: int, high: int) -> tuple[Indices, float]:
+def _best_prefix(
+    position: Rows, own: Rows, low: int, high: int, even: float
+) -> tuple[Indices, float]:
     """Sort by position and return the prefix of legal length that makes both sides tightest.
 
     Tightness of sides A and B is |sum A|^2 / |A| + |sum B|^2 / |B|: for a fixed set of rows the
-    squared distances to the two means are smallest where this is greatest. On a tie the most even
-    cut is taken.
+    squared distances to the two means are smallest where this is greatest. On a tie the length
+    nearest to `even` is taken, which gives each part that is still to come an equal share.
     """
     size = len(own)
     order = np.argsort(np.round(position, _DIGITS), kind="stable")
@@ -127,7 +132,7 @@ def _best_prefix(position: Rows, own: Rows, low: int, high: int) -> tuple[Indice
     tail = sums[-1] - head
     gains = np.sum(head**2, axis=1) / lengths + np.sum(tail**2, axis=1) / (size - lengths)
     gains = np.round(gains, _DIGITS)
-    unevenness = np.abs(2 * lengths - size)
+    unevenness = np.abs(lengths - even)
     best = np.lexsort((lengths, unevenness, -gains))[0]
     return order[: lengths[best]], float(gains[best])
 

@@ -152,3 +152,18 @@ def test_a_negative_lesson_speaks_only_in_the_statement_it_quotes(lesson: Make) 
         statements=[{"text": "Nine stations."}, {"text": "The line has no legend."}],
     )
     assert [segment.text for segment in voice(node).segments] == ["Nine stations."]
+
+
+def test_lessons_that_quote_other_code_neither_agree_nor_clash(lesson: Make) -> None:
+    same = "apply `rotate_half` then `crop`, then recolor"
+    assert agree(lesson, f"Program: {same}.", f"It is reproduced when you {same}.")
+    for other in (
+        "apply `crop` then `rotate_half`, then recolor",
+        "apply `rotate_half`, then recolor",
+        "apply `mirror` then `crop`, then recolor",
+    ):
+        assert not agree(lesson, f"Program: {same}.", f"Program: {other}.")
+        assert not clash(lesson, f"Program: {same}.", f"Program: {other}.")
+    assert clash(
+        lesson, "Call `rotate_half` before cropping.", "Do not call `rotate_half` before cropping."
+    )

@@ -43,11 +43,57 @@ def rule(category: Make, lesson: Make) -> Make:
 
 
 def test_rules_come_before_summaries_and_a_lesson_goes_along(rule: Make, lesson: Make) -> None:
-    nodes = [rule("s"), lesson("l", "Skip hatched bars."), rule("r", "rule"), rule("t")]
+    nodes = [
+        rule("s", guidance="Leave out the hatched bars."),
+        lesson("l", "Add the values that are printed."),
+        rule("r", "rule", guidance="Start at the left axis."),
+        rule("t", guidance="Round to two decimals."),
+    ]
     found = choose(nodes)
     assert found.rule_ids == ("r", "s", "t")
     assert found.lesson_id == "l"
-    assert choose(nodes, max_rules=2).rule_ids == ("r", "s")
+    limited = choose(nodes, max_rules=2)
+    assert limited.rule_ids == ("r", "s")
+    assert limited.verdicts[3].reason == "applies, but 2 rules are the limit"
+
+
+def test_what_a_chosen_item_says_is_not_said_again(rule: Make, lesson: Make) -> None:
+    nodes = [
+        rule("s", guidance="Leave out the hatched bars."),
+        rule("t", guidance="Leave the hatched bars out."),
+        lesson("l", "Skip the hatched bars."),
+        lesson("m", "Count the hatched bars."),
+    ]
+    found = choose(nodes)
+    assert (found.rule_ids, found.lesson_id) == (("s",), "m")
+    assert [v.reason for v in found.verdicts[1:3]] == ["a chosen rule says it"] * 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Round to 2 decimals.", "Round to 3 decimals."),
+        ("Count the hatched bars.", "Do not count the hatched bars."),
+        ("Call `left` first.", "Call `right` first."),
+        ("Count the hatched bars.", "Count the hatched bars and the grey dots of the legend."),
+    ],
+)
+def test_advice_that_differs_in_a_number_a_denial_code_or_more_is_said_too(
+    rule: Make, lesson: Make, one: str, other: str
+) -> None:
+    found = choose([rule("s", guidance=one), lesson("l", other)])
+    assert (found.rule_ids, found.lesson_id) == (("s",), "l")
+
+
+def test_a_rule_is_as_near_as_the_best_of_its_lessons(rule: Make, lesson: Make) -> None:
+    said = ("Add printed values.", "Start left.", "Read the legend.", "Use the axis.", "Mind zero.")
+    nodes = [lesson(f"l{place}", text) for place, text in enumerate(said)]
+    far = rule("far", "rule", guidance="Turn the page.")
+    near = rule("near", guidance="Leave out the hatched bars.", supported_by=("l4", "b"))
+    found = choose([*nodes, far, near])
+    assert (found.rule_ids, found.lesson_id) == (("near",), "l0")
+    assert "among the 5 nearest" in found.verdicts[5].reason
+    assert choose([*nodes[1:], far, near]).rule_ids == ("far", "near")
 
 
 def test_strict_selection_takes_no_lesson_beside_a_rule(rule: Make, lesson: Make) -> None:
@@ -66,7 +112,7 @@ def test_a_lesson_that_a_chosen_rule_rests_on_is_not_shown_beside_it(
     assert (found.rule_ids, found.lesson_id) == (("s",), "m")
     reasons = {verdict.node_id: verdict.reason for verdict in found.verdicts}
     assert reasons["l"] == "a chosen rule says it"
-    assert choose([below, rule("s")]).lesson_id == "l"
+    assert choose([below, rule("s", guidance="Start left.")]).lesson_id == "l"
     assert choose([below], strict=True).lesson_id == "l"
 
 

@@ -160,6 +160,36 @@ def test_a_split_covers_the_children_in_named_parts(
     assert organizer.split_lift([backwards])[0].value == reply.value
 
 
+def test_children_that_nothing_tells_apart_are_dealt_out_evenly(
+    lesson: Make, category: Make
+) -> None:
+    _, organizer = load()
+    same = np.eye(3, dtype=np.float32)[0]
+    children = tuple(lesson(f"l{at:02d}", "Count the red bars.") for at in range(17))
+    vectors = {child.node_id: same for child in children}
+    request = SplitRequest(category(), children, vectors, capacity=16, min_group=4)
+    (reply,) = organizer.split_lift([request])
+    assert reply.value is not None
+    assert [len(part.child_ids) for part in reply.value.parts] == [8, 9]
+
+
+def test_one_child_unlike_all_others_does_not_decide_the_cut(lesson: Make, category: Make) -> None:
+    """Two groups that are rather alike, and a stranger: the groups are told apart, not the stranger."""
+    _, organizer = load()
+    axes = np.eye(24)
+    centers = [0.9 * axes[0] + 0.43 * axes[1]] * 8 + [0.9 * axes[0] - 0.43 * axes[1]] * 8
+    raw = np.stack([*centers, axes[5]])
+    raw[:16] += np.random.default_rng(1).normal(scale=0.05, size=(16, 24))
+    rows = (raw / np.linalg.norm(raw, axis=1, keepdims=True)).astype(np.float32)
+    children = tuple(lesson(f"l{at:02d}", "Count the red bars.") for at in range(17))
+    vectors = dict(zip((child.node_id for child in children), rows, strict=True))
+    request = SplitRequest(category(), children, vectors, capacity=16, min_group=4)
+    (reply,) = organizer.split_lift([request])
+    assert reply.value is not None
+    groups = [{key for key in part.child_ids if key != "l16"} for part in reply.value.parts]
+    assert groups == [{f"l{at:02d}" for at in range(8)}, {f"l{at:02d}" for at in range(8, 16)}]
+
+
 def test_too_few_children_make_no_split(lesson: Make, category: Make) -> None:
     _, organizer = load()
     (reply,) = organizer.split_lift([split_request(lesson, category, 5, {})])

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from epimem.operations import consolidate, merge, rules, split_lift
 from epimem.operations.conflicts import concerning, joined
 from epimem.schema.proposal import Accepted, Consolidate, Merge, Part, SplitLift
 from epimem.schema.tree import Conflict, ConflictSide, Node
+from tests.wordings import DIFFERENT
 
 
 def conflict(first: str, second: str, **fields: Any) -> Conflict:
@@ -96,3 +99,21 @@ def test_merged_records_of_one_conflict_agree_or_are_open(grove: Any) -> None:
         ]
         (merged,) = joined(*nodes, [])
         assert rules.conflict_state(merged) == expected
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT)
+def test_records_are_of_one_conflict_only_where_their_statements_have_one_wording(
+    grove: Any, one: str, other: str
+) -> None:
+    def against(statement: str) -> Conflict:
+        side = ConflictSide(statement=statement, items=("b",))
+        return conflict("a", "b").model_copy(update={"second": side})
+
+    keys = grove.category(1), grove.category(1)
+    kept, absorbed = (grove.tree.node(key) for key in keys)
+    for first, second, expected in ((one, other, 2), (one, f" {one}".replace(" ", "  "), 1)):
+        nodes = [
+            node.model_copy(update={"conflicts": (against(statement),)})
+            for node, statement in ((kept, first), (absorbed, second))
+        ]
+        assert len(joined(*nodes, [])) == expected
