@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # One thread a process: the tests start many, and small matrices are slower on several.
 RUN    := OMP_NUM_THREADS=1 $(BIN)/
 
-.PHONY: demo test test-long check fix figures clean
+.PHONY: demo test test-long check fix figures real-text clean
 
 $(STAMP): pyproject.toml
 	@start=$$(date +%s); \
@@ -28,6 +28,12 @@ test-long: $(STAMP)
 
 figures: $(STAMP)
 	$(RUN)python -m benchmarks.speed
+	$(RUN)python -m benchmarks.recall
+
+# Tens of minutes: each line of both experiments on BIG-Bench Hard and GSM8K, read beside the checkout.
+real-text: $(STAMP)
+	$(RUN)python -m benchmarks.text.tree
+	$(RUN)python -m benchmarks.text.nothing
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

