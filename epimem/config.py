@@ -6,6 +6,7 @@ Values marked "ours" have no source in the seed, which states none (evaluation.m
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
@@ -116,6 +117,54 @@ def save(folder: Path, config: Config) -> None:
         if isinstance(values, dict):
             lines += ["", f"[{section}]", *(_line(key, value) for key, value in values.items())]
     (folder / FILE_NAME).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def set_encoder(folder: Path, model: str) -> None:
+    """Write `encoder.model` into the settings file and leave everything else in it as it is.
+
+    The file is replaced as a whole, so that a crash leaves the old or the new one.
+
+    Raises:
+        ConfigError: the file is not TOML, or not written as this module would.
+        OSError: it cannot be written.
+    """
+    path = folder / FILE_NAME
+    wanted = load(folder)
+    section = wanted.encoder.model_copy(update={"model": model})
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    text = _with_model(text, _line("model", model))
+    if not _says(text, wanted.model_copy(update={"encoder": section})):
+        raise ConfigError(
+            f"{FILE_NAME} is written in a way that cannot be changed here",
+            field="encoder.model",
+            hint=f"set it to {model}",
+        )
+    temporary = path.with_suffix(".new")
+    with temporary.open("w", encoding="utf-8") as handle:
+        handle.write(text)
+        handle.flush()
+        os.fsync(handle.fileno())
+    temporary.replace(path)
+
+
+def _says(text: str, wanted: Config) -> bool:
+    try:
+        return parse(tomllib.loads(text)) == wanted
+    except (tomllib.TOMLDecodeError, ConfigError):
+        return False
+
+
+def _with_model(text: str, line: str) -> str:
+    """Return TOML text whose section `encoder` has this line for its model."""
+    lines = text.splitlines()
+    headers = [place for place, old in enumerate(lines) if old.strip().startswith("[")]
+    starts = [place for place in headers if lines[place].split("#")[0].strip() == "[encoder]"]
+    if not starts:
+        return "\n".join([*lines, *([""] if lines else []), "[encoder]", line]) + "\n"
+    start = starts[0]
+    end = next((place for place in headers if place > start), len(lines))
+    kept = [old for old in lines[start + 1 : end] if old.split("=")[0].strip() != "model"]
+    return "\n".join([*lines[: start + 1], line, *kept, *lines[end:]]) + "\n"
 
 
 def _line(key: str, value: Any) -> str:

@@ -88,7 +88,8 @@ def _run(operation: Operation, folder: Path, said: Path, waiting: int) -> None:
 
 
 def _say(descriptor: int, line: str) -> None:
-    os.write(descriptor, f"{line}\n".encode())
+    # Not `write`, which tests inject errors into.
+    os.writev(descriptor, [f"{line}\n".encode()])
 
 
 def _await_attached(child: int, tracer: subprocess.Popen[bytes]) -> None:

@@ -3,7 +3,7 @@
 1. Only lessons whose scopes agree and whose polarity is the same can support one another, and
    never lessons from both sides of a conflict the category has on record.
 2. The statement that the most distinct questions yield (see `agreement`) becomes the guidance,
-   verbatim from one lesson; among equals one that names its scope, then the one that shares most
+   verbatim from one lesson, where a second lesson says it as a whole; among equals one that names its scope, then the one that shares most
    key words, then the one whose whole wording the others know best (the medoid), then fewest
    figures, then the shortest.
 3. *Cases.* A lesson of the same question that yields no part of the statement, contradicts none
@@ -39,6 +39,7 @@ MAX_CAUTIONS = 6
 MAX_CASES = 2
 SAME_QUESTION_MIN = 0.6
 SAME_CAUTION_MIN = 0.8
+WHOLE_MIN = 0.65
 OTHER_CASE = "In the other case"
 
 
@@ -136,6 +137,8 @@ def _supported(
         questions = frozenset().union(*(item.questions for item in supporters))
         if speaker not in supporters or len(supporters) < 2 or len(questions) < 2:
             continue
+        if not _occurs_again(segment, speaker, supporters, common):
+            continue
         rank = (
             float(len(questions)),
             float(speaker.polarity == "positive"),
@@ -148,6 +151,24 @@ def _supported(
         if best is None or rank > best.rank:
             best = _Common(segment, speaker, tuple(supporters), rank)
     return best
+
+
+def _occurs_again(
+    segment: Segment, speaker: Voice, supporters: Sequence[Voice], common: Ground
+) -> bool:
+    """Tell whether another supporter says the statement as a whole: all numbers, all words but one.
+
+    Supporters yield one claim of it; a sentence that says more than they do is one lesson's word.
+    """
+    words = frozenset(claim_words(segment.text)) - common.subject
+    numbers = frozenset().union(*(claim.numbers for claim in segment.claims))
+    for other in supporters:
+        missing = len(words - other.known)
+        said = frozenset().union(*(claim.numbers for claim in other.claims))
+        whole = missing <= 1 and missing <= (1 - WHOLE_MIN) * len(words)
+        if other is not speaker and whole and numbers <= said:
+            return True
+    return False
 
 
 def _one_side(supporters: Sequence[Voice], stored: Sequence[Conflict]) -> list[Voice]:

@@ -92,7 +92,7 @@ def _named(error: Exception) -> EpimemError:
     if isinstance(error, EpimemError):
         return error
     if isinstance(error, OSError):
-        from epimem.bank.database import storage_error
+        from epimem.bank.storage import storage_error
 
         return storage_error(error)
     return EpimemError(

