@@ -16,7 +16,7 @@ from epimem import compose, deadline
 from epimem.bank.bank import Bank
 from epimem.bank.journal import timestamp
 from epimem.bank.recall import Recall, RecallResult
-from epimem.errors import ControllerError, RecordError, StorageError
+from epimem.errors import BankCorruptError, ControllerError, RecordError, StorageError
 from epimem.protocols import GateRequest, MemoryController, SelectRequest, TreeOrganizer
 from epimem.schema.ids import IdGenerator, question_key
 from epimem.schema.lesson import AUTHORITIES, Authority
@@ -276,7 +276,7 @@ def logged(bank: Bank, question: Question) -> MemoryInput | None:
                 "SELECT answer FROM retrievals WHERE run_id = ? AND reader = ? AND excluded = ?",
                 (question.run_id, question.reader, _excluded(question)),
             ).fetchone()
-    except StorageError:
+    except (StorageError, BankCorruptError):  # the log is no truth of the bank
         return None
     return MemoryInput.read(row["answer"]) if row is not None else None
 
@@ -324,8 +324,8 @@ def _log(
                 "INSERT OR IGNORE INTO retrievals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 values,
             )
-    except StorageError as error:
-        # A full disk may cost the log of an answer, never the answer.
+    except (StorageError, BankCorruptError) as error:
+        # A full or failing disk may cost the log of an answer, never the answer.
         remark = f"not logged ({error.code}): feedback on it will not be found"
         warning = f"{answer.warning}; {remark}" if answer.warning else remark
         return answer.model_copy(update={"warning": warning})

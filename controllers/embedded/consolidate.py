@@ -3,9 +3,9 @@
 1. Only lessons whose scopes agree and whose polarity is the same can support one another, and
    never lessons from both sides of a conflict the category has on record.
 2. The statement that the most distinct questions yield (see `agreement`) becomes the guidance,
-   verbatim from one lesson, where a second lesson says it as a whole; among equals one that names its scope, then the one that shares most
-   key words, then the one whose whole wording the others know best (the medoid), then fewest
-   figures, then the shortest.
+   verbatim from one lesson, where a second lesson says it as a whole; among equals one that names
+   its scope, then the one that shares most key words, then the one whose whole wording the others
+   know best (the medoid), then fewest figures, then the shortest.
 3. *Cases.* A lesson of the same question that yields no part of the statement, contradicts none
    of it, and never mentions the mark that the statement names as its condition, speaks of the
    case without the mark: its statement joins the guidance as the other case, under its own

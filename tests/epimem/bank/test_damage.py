@@ -586,12 +586,8 @@ def test_a_damaged_retrieval_log_is_begun_anew(copy: Path, case: str) -> None:
     else:
         Path(f"{log}-wal").write_bytes(b"\xff" * 9000)
     with memory_on(copy) as memory:
-        for attempt in range(2):
-            try:
-                answer = memory.retrieve(QUESTION, run_id="a new one")
-                break
-            except BankCorruptError:
-                assert attempt == 0, "the next question works"
+        assert memory.retrieve(QUESTION, run_id="another").items, "no question fails for its log"
+        answer = memory.retrieve(QUESTION, run_id="a new one")
         explained = memory.explain(answer.retrieval_id)
         assert explained is not None
         assert explained["run_id"] == "a new one"

@@ -146,7 +146,7 @@ def test_a_table_is_drawn_on_a_terminal(call: Epimem) -> None:
 
     assert result.status == 0
     assert "Questions solved of 3, mean over 2 seeds" in result.out
-    assert "+3.0 [+3.0, +3.0]   2/2 1.00+0.00 1.00+0.00" in result.out
+    assert "+3.0 [+3.0, +3.0] 2/2 1.00+0.00 1.00+0.00" in " ".join(result.out.split())
     assert "No claim is supported:" in result.out
     assert "the arm shuffled is missing" in result.out
     assert len(call("--json").lines) == 1
