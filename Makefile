@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # One thread a process: the tests start many, and small matrices are slower on several.
 RUN    := OMP_NUM_THREADS=1 $(BIN)/
 
-.PHONY: demo test test-long check fix figures real-text clean
+.PHONY: demo test test-long check fix figures arc real-text clean
 
 $(STAMP): pyproject.toml
 	@start=$$(date +%s); \
@@ -29,6 +29,10 @@ test-long: $(STAMP)
 figures: $(STAMP)
 	$(RUN)python -m benchmarks.speed
 	$(RUN)python -m benchmarks.recall
+
+# Some half hour, and it goes on where it was interrupted: ten banks of 400 tasks, asked about 400 others.
+arc: $(STAMP)
+	$(RUN)python -m benchmarks.arc.experiment
 
 # Tens of minutes: each line of both experiments on BIG-Bench Hard and GSM8K, read beside the checkout.
 real-text: $(STAMP)

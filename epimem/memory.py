@@ -340,10 +340,13 @@ class ExperienceMemory:
         # The encoder is not changed while a maintainer is at work, only before it starts.
         report = self._serving.following(organize)
         if report.steps:
-            self.recall.refresh()
-            self.recall.fold()
-            self.recall.save()
+            self._serving.following(self._keep_index)
         return report
+
+    def _keep_index(self) -> None:
+        self.recall.refresh()
+        self.recall.fold()
+        self.recall.save()
 
     def build(
         self,

@@ -79,7 +79,8 @@ def change_encoder(
     except BaseException:
         work.leave()
         raise
-    bank.sweep_vectors()
+    with suppress(BankBusyError):  # the change stands; the next opening for writing deletes the rest
+        bank.sweep_vectors()
     return work.encoded
 
 

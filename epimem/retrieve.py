@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,13 @@ from epimem import compose, deadline
 from epimem.bank.bank import Bank
 from epimem.bank.journal import timestamp
 from epimem.bank.recall import Recall, RecallResult
-from epimem.errors import BankCorruptError, ControllerError, RecordError, StorageError
+from epimem.errors import (
+    BankBusyError,
+    BankCorruptError,
+    ControllerError,
+    RecordError,
+    StorageError,
+)
 from epimem.protocols import GateRequest, MemoryController, SelectRequest, TreeOrganizer
 from epimem.schema.ids import IdGenerator, question_key
 from epimem.schema.lesson import AUTHORITIES, Authority
@@ -81,6 +88,7 @@ def retrieve(
     known = logged(bank, question)
     if known is not None:
         return known
+    before = bank.changed
     found = recall.find(
         question.text,
         namespace=question.namespace,
@@ -116,7 +124,25 @@ def retrieve(
             "usage": usage + gate_usage,
         }
     )
-    return _log(bank, question, answer, found, selection, now)
+    answer = _log(bank, question, answer, found, selection, now)
+    gone = bank.revoked_since(found.bank_seq) if bank.changed != before else frozenset()
+    if not gone:
+        return answer
+    # A revocation purged log and cache before this answer came into them: purged again, asked again.
+    with suppress(BankBusyError):  # its rows are gone; a reader of the log keeps old pages for now
+        bank.side.purge(gone)
+    return retrieve(
+        bank,
+        recall,
+        roles,
+        question,
+        budget=budget,
+        candidates=candidates,
+        mode=mode,
+        strict_selection=strict_selection,
+        ids=ids,
+        now=now,
+    )
 
 
 def _had(bank: Bank, question: Question) -> frozenset[str]:

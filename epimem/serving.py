@@ -50,6 +50,7 @@ class Serving:
         self._encoder: Encoder | None = None
         self._served: EncoderIdentity | None = None
         self._recall: Recall | None = None
+        self._recalled: EncoderIdentity | None = None
         self._stand_in: Encoder | None = None
 
     @property
@@ -71,6 +72,9 @@ class Serving:
     @property
     def recall(self) -> Recall:
         """Recall over this bank; follows its journal."""
+        if self._recalled != self.bank.encoder:
+            # Changed by this handle, which was interrupted before it took note of that here.
+            self.forget_recall()
         if self._recall is None:
             from epimem.bank.recall import Recall
 
@@ -83,6 +87,7 @@ class Serving:
                 rrf_k=self._rrf_k,
                 journal_hash=self.bank.journal_hash,
             )
+            self._recalled = self.bank.encoder
         return self._recall
 
     def forget_recall(self) -> None:

@@ -387,18 +387,19 @@ class Bank(BankUpkeep):
 
         Raises:
             BankBusyError: a maintainer, or a change of the encoder, is at work.
-            BankConflictError: other processes have it open.
+            BankConflictError: other processes have it open, or revoked something meanwhile.
         """
         try:
             with self.lease("freeze"):
                 self._abandon_reembedding()
                 # Reads every live node: a damaged bank is found out before anything is written.
                 self.state_digest()
+                since = self.head_seq
                 versions.fold_index(self.path, save_index)
                 with self._commit("freeze", caller.contributor) as commit:
                     commit.note("freeze", commit.seq)
             purge.drop_orphans(self._db, self._blobs)
-            frozen = versions.freeze(self._db)
+            frozen = versions.freeze(self._db, since=since)
         except BaseException as error:
             if not (self.path / versions.FROZEN_NAME).exists():
                 with suppress(EpimemError):  # what cannot be removed now is when it is next opened

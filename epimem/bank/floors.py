@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,9 +170,12 @@ class Floors:
         stored = read_derived(folder / FILE_NAME, self._header())
         if stored is None:
             return
-        for namespace, value in json.loads(stored.arrays["floors"].tobytes()).items():
-            relatives = tuple(value.pop("relatives"))
-            self._floors[namespace] = Floor(**value, relatives=relatives)
+        try:
+            values = json.loads(stored.arrays["floors"].tobytes())
+            found = {namespace: _floor(value) for namespace, value in values.items()}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return  # sound, and yet not what we write
+        self._floors.update(found)
 
     def write(self, folder: Path) -> None:
         """Store the floors as JSON under a checksum.
@@ -193,6 +197,13 @@ class Floors:
             "quantile": round(QUANTILE * 1000),
             "nearer": round(NEARER * 1000),
         }
+
+
+def _floor(value: dict[str, Any]) -> Floor:
+    """Read what `asdict` made of a floor."""
+    signals = [None if value[name] is None else float(value[name]) for name in ("dense", "lexical")]
+    relatives = tuple(str(name) for name in value["relatives"])
+    return Floor(*signals, int(value["rows"]), int(value["vectors"]), relatives)
 
 
 class Relatives:

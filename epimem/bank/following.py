@@ -26,6 +26,7 @@ from epimem.protocols import Encoder
 
 _FORMAT = 3  # 2: other terms, 3: with a graph
 _LONG_LIVED = 16  # questions after which a process may fold in the background; ours
+_WRITTEN = 5  # times that a file is written before a bank is too busy to keep one; ours
 _FOLDED_PER_CHANGE = 4  # rows folded at the end of a command for each row it changed; ours
 
 
@@ -82,6 +83,7 @@ class FollowedIndex:
         self._fingerprint = encoder.fingerprint if encoder else "lexical"
         self._floors = Floors(self._bank_id, encoder, self._lock)
         self._changes = 0
+        self._gone = 0
         self._asked = 0
         self._folding = BackgroundFold()
         self._seq = 0
@@ -127,6 +129,7 @@ class FollowedIndex:
             raise
         if delta.removed:
             self._floors.forget()
+        self._gone += len(delta.removed)
         self._changes += len(delta.added) + len(delta.removed)
 
     # Folding
@@ -223,8 +226,23 @@ class FollowedIndex:
                     self._changes = 0
 
     def _write(self, folder: Path) -> None:
-        write_derived(folder / self._file_name, self._header(), self._arrays())
+        """Write both, and the index again where something went meanwhile.
+
+        A purge deletes what is in the cache; what is written after it must not hold what it was for.
+        """
+        path = folder / self._file_name
         self._floors.write(folder)
+        try:
+            for _ in range(_WRITTEN):
+                gone = self._gone
+                write_derived(path, self._header(), self._arrays())
+                self.refresh()
+                if self._gone == gone:
+                    return
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        path.unlink(missing_ok=True)
 
     def _load(self) -> None:
         """Start from the newest sound derived file, or from nothing."""
@@ -244,6 +262,7 @@ class FollowedIndex:
 
     def _start_empty(self) -> None:
         self._seq = 0
+        self._gone += 1
         self._floors.clear()
         self._catalog = Catalog()
         self._lexical = LexicalIndex(self._catalog)

@@ -325,6 +325,12 @@ class BankReader:
         with self._db.read() as connection:
             return revocation.closure(connection, target, name)
 
+    def revoked_since(self, seq: int) -> frozenset[str]:
+        """Return the items that revocations after a sequence number took, and those written from them."""
+        with self._db.read() as connection:
+            found = revocation.since(connection, seq)
+        return frozenset[str]().union(*(item.node_ids for item in found))
+
     def check(self, limits: Limits) -> list[check.Problem]:
         """Verify everything: chain, rows, replay, trees, blobs, images; return the problems found."""
         with self._db.read() as connection:

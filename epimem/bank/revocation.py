@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Table, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, select, update
 
 from epimem.bank import intake, reading, rows, run_queue, steps, tables, usage
 from epimem.bank.journal import Commit
@@ -437,10 +437,18 @@ class Pending:
 
 def pending(connection: Connection) -> list[Pending]:
     """Return revocations that are not wholly purged, oldest first."""
+    return _selected(connection, tables.revocations.c.purged < DONE)
+
+
+def since(connection: Connection, seq: int) -> list[Pending]:
+    """Return revocations after a sequence number, purged or not, oldest first."""
+    return _selected(connection, tables.revocations.c.seq > seq)
+
+
+def _selected(connection: Connection, condition: ColumnElement[bool]) -> list[Pending]:
     table = tables.revocations
-    query = select(table).where(table.c.purged < DONE).order_by(table.c.seq)
     found = []
-    for row in connection.execute(query):
+    for row in connection.execute(select(table).where(condition).order_by(table.c.seq)):
         reached, run_ids, touched = rows.stored_list(row.items)
         ids = _with_readers(connection, {*reached, *touched})
         found.append(Pending(int(row.seq), frozenset(ids), frozenset(run_ids)))

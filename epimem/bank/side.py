@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-
 import platformdirs
 
 from epimem.bank.database import KernelLock, translated
@@ -126,9 +123,17 @@ class Side:
                 log.executemany(f"DELETE FROM {table} WHERE retrieval_id = ?", gone)  # noqa: S608
         with translated(self.log_path):
             self._empty_log_pages()
-            shutil.rmtree(self.cache)
-            self.cache.mkdir(mode=0o700)
+            self._empty_cache()
         return len(gone)
+
+    def _empty_cache(self) -> None:
+        """Delete every file in the cache; others may be writing or emptying it at the same time."""
+        for folder, folders, names in os.walk(self.cache, topdown=False, onerror=_unless_gone):
+            for name in names:
+                Path(folder, name).unlink(missing_ok=True)
+            for name in folders:
+                with suppress(OSError):  # others have just put something there, or deleted it
+                    Path(folder, name).rmdir()
 
     def _empty_log_pages(self) -> None:
         assert self._connection is not None
@@ -167,6 +172,11 @@ def _open_log(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def _unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
 def _is_damage(error: sqlite3.DatabaseError) -> bool:
     name = getattr(error, "sqlite_errorname", None) or ""
     return name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
@@ -195,8 +205,3 @@ def _writable_root(bank: Path, bank_id: str) -> Path:
     import tempfile
 
     return Path(tempfile.mkdtemp(prefix="epimem-"))
-
-
-def as_rows(cursor: Iterable[sqlite3.Row]) -> list[dict[str, Any]]:
-    """Return rows as plain dictionaries."""
-    return [dict(row) for row in cursor]

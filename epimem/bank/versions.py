@@ -197,14 +197,18 @@ def unfold_index(folder: Path) -> None:
         shutil.rmtree(folder / FOLDED_INDEX)
 
 
-def freeze(database: Database) -> Frozen:
+def freeze(database: Database, *, since: int) -> Frozen:
     """Make the bank immutable in place: checkpoint, leave WAL mode, sign off.
+
+    Args:
+        database: of the bank.
+        since: the sequence number from which on its folded index was written.
 
     A crash or a fault at any point leaves a bank that is either frozen or still open for writing.
     """
     try:
         with translated():
-            return _freeze(database)
+            return _freeze(database, since)
     except BaseException:
         if (database.folder / FROZEN_NAME).exists():
             # It is signed, though perhaps not for good: a write now would break the signature.
@@ -216,7 +220,7 @@ def freeze(database: Database) -> Frozen:
         raise
 
 
-def _freeze(database: Database) -> Frozen:
+def _freeze(database: Database, since: int) -> Frozen:
     folder = database.folder
     database.release_readers()
     with database.exclusive() as connection:
@@ -229,6 +233,10 @@ def _freeze(database: Database) -> Frozen:
             )
         failpoint("freeze.mode")
     with database.read() as reader:
+        if revocation.since(reader, since):
+            raise BankConflictError(
+                "something was revoked while the bank was being frozen", hint="freeze again"
+            )
         head = reading.head(reader)
         digest = reading.state_digest(reader)
     database_hash = file_sha256(folder / FILE_NAME)
