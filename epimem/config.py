@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -140,11 +141,16 @@ def set_encoder(folder: Path, model: str) -> None:
             hint=f"set it to {model}",
         )
     temporary = path.with_suffix(".new")
-    with temporary.open("w", encoding="utf-8") as handle:
-        handle.write(text)
-        handle.flush()
-        os.fsync(handle.fileno())
-    temporary.replace(path)
+    try:
+        with temporary.open("w", encoding="utf-8") as handle:
+            handle.write(text)
+            handle.flush()
+            os.fsync(handle.fileno())
+        temporary.replace(path)
+    except BaseException:
+        with suppress(OSError):  # a frozen bank's digest covers every file
+            temporary.unlink()
+        raise
 
 
 def _says(text: str, wanted: Config) -> bool:

@@ -410,7 +410,12 @@ class ExperienceMemory:
             lambda: retrieve(
                 self.bank,
                 self.recall,
-                Roles(controller, organizer, self.config.tree_organizer.deadline_s),
+                Roles(
+                    controller,
+                    organizer,
+                    gate_deadline_s=self.config.memory_controller.deadline_s,
+                    select_deadline_s=self.config.tree_organizer.deadline_s,
+                ),
                 asked,
                 budget=budget or self.config.budget,
                 candidates=k if k is not None else self.config.recall.candidates,
@@ -455,6 +460,9 @@ class ExperienceMemory:
         hurt: Mapping[str, str] | None = None,
     ) -> Receipt:
         """Say what became of a question that memory was retrieved for.
+
+        A question counts once for a reader: of several answers to it (see `exclude` of `retrieve`), the
+        first one that a verdict is given on. The receipts of the others say `duplicate`.
 
         Args:
             retrieval_id: of the answer that `retrieve` gave.

@@ -79,7 +79,8 @@ def change_encoder(
     except BaseException:
         work.leave()
         raise
-    with suppress(BankBusyError):  # the change stands; the next opening for writing deletes the rest
+    # The change stands; what is not deleted now is when the bank is next opened for writing.
+    with suppress(BankBusyError):
         bank.sweep_vectors()
     return work.encoded
 

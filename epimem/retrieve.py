@@ -59,11 +59,12 @@ class Question:
 
 @dataclass(frozen=True)
 class Roles:
-    """Who decides, and how long a call may take (seconds)."""
+    """Who decides, and how long a call of each may take (seconds)."""
 
     controller: MemoryController
     organizer: TreeOrganizer
-    deadline_s: float
+    gate_deadline_s: float
+    select_deadline_s: float
 
 
 def retrieve(
@@ -125,12 +126,14 @@ def retrieve(
         }
     )
     answer = _log(bank, question, answer, found, selection, now)
-    gone = bank.revoked_since(found.bank_seq) if bank.changed != before else frozenset()
-    if not gone:
+    revoked = bank.revoked_since(found.bank_seq) if bank.changed != before else []
+    if not revoked:
         return answer
-    # A revocation purged log and cache before this answer came into them: purged again, asked again.
-    with suppress(BankBusyError):  # its rows are gone; a reader of the log keeps old pages for now
-        bank.side.purge(gone)
+    # They may have purged log and cache before this answer came into them: purged again, asked again.
+    # Where a reader of the log keeps old pages, its rows are gone all the same.
+    for item in revoked:
+        with suppress(BankBusyError):
+            bank.side.purge(item.node_ids, item.run_ids)
     return retrieve(
         bank,
         recall,
@@ -216,7 +219,7 @@ def _select(
             lambda: roles.organizer.select([request]),
             kind=Selection,
             expected=1,
-            deadline_s=roles.deadline_s,
+            deadline_s=roles.select_deadline_s,
         )[0]
     except ControllerError as error:
         return Selection(), str(error), Usage()
@@ -284,7 +287,7 @@ def _gate(
             lambda: roles.controller.gate([request]),
             kind=int,
             expected=1,
-            deadline_s=roles.deadline_s,
+            deadline_s=roles.gate_deadline_s,
         )[0]
     except ControllerError as error:
         return 0, str(error), Usage()

@@ -347,6 +347,8 @@ class Catalog:
         catalog = cls()
         words = json.loads(arrays["words"].tobytes())
         catalog.names = Names(arrays["names"].tobytes(), arrays["ends"].astype(np.int64))
+        if not arrays["names"].tobytes().isascii():
+            catalog.names.stored()  # is a `ValueError` here, and not in a question, where they are none
         catalog._known = None
         catalog._live = len(catalog.names)
         catalog._namespaces = {str(name): code for code, name in enumerate(words["namespaces"])}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -27,10 +27,13 @@ from epimem.bank.general_questions import general_vectors, questions_digest
 from epimem.errors import EpimemError
 from epimem.protocols import Encoder
 
-FILE_NAME = "floors.derived"
 AT_ONCE = 4096  # rows up to which a question waits for a fit: some 0.1 s; ours
 _SLICE = 64  # general questions a time that the lock is held: some 0.15 s at 1e5 rows; ours
 _FORMAT = 2  # 2: with relatives
+
+
+class _OverError(Exception):
+    """A fit aside is to end."""
 
 
 class Floors:
@@ -98,10 +101,12 @@ class Floors:
         self._floors[namespace] = floor
         return floor
 
-    def _general(self, searched: Searched) -> NDArray[np.float32] | None:
+    def _general(
+        self, searched: Searched, go_on: Callable[[], None] = lambda: None
+    ) -> NDArray[np.float32] | None:
         if self._encoder is None or searched.dense is None or not len(searched.dense):
             return None
-        return general_vectors(self._encoder)
+        return general_vectors(self._encoder, go_on)
 
     # Aside
 
@@ -109,20 +114,23 @@ class Floors:
         running = self._threads.get(namespace)
         if not self._stopped and (running is None or not running.is_alive()):
             arguments = (namespace, searched, known)
-            thread = threading.Thread(target=self._work, args=arguments, daemon=True)
+            # Waited for when the process ends: it must not be inside the encoder's runtime then.
+            thread = threading.Thread(target=self._work, args=arguments, name="epimem-floor")
             self._threads[namespace] = thread
             thread.start()
 
     def _work(self, namespace: str, searched: Searched, known: Floor) -> None:
         """Fit in slices, unless the floor is fitted or the indexes are replaced meanwhile."""
-        with suppress(EpimemError):  # an encoder that fails; the next question begins again
-            vectors = self._general(searched)
+        # Where the encoder fails, the next question begins again.
+        with suppress(EpimemError, _OverError):
+            vectors = self._general(searched, self._go_on)
             fit: FloorFit | None = None
             done = False
             while not done:
                 with self._lock:
                     began = time.monotonic()
-                    if self._stopped or self._floors.get(namespace) is not known:
+                    self._go_on()
+                    if self._floors.get(namespace) is not known:
                         return
                     fit = fit or FloorFit(searched, namespace, vectors)
                     done = fit.step(_SLICE)
@@ -130,6 +138,11 @@ class Floors:
                         self._floors[namespace] = fit.floor()
                     spent = time.monotonic() - began
                 time.sleep(spent)  # so that questions get their turn
+
+    def _go_on(self) -> None:
+        """End a fit aside where it was told so, or where the process is ending."""
+        if self._stopped or not threading.main_thread().is_alive():
+            raise _OverError
 
     def stop(self) -> None:
         """Begin no more fits aside and let those under way end at their next slice."""
@@ -167,7 +180,7 @@ class Floors:
 
     def read(self, folder: Path) -> None:
         """Take over the floors stored in a folder, if they were made for this bank and encoder."""
-        stored = read_derived(folder / FILE_NAME, self._header())
+        stored = read_derived(folder / self._file_name, self._header())
         if stored is None:
             return
         try:
@@ -186,7 +199,12 @@ class Floors:
         values = {namespace: asdict(self._floors[namespace]) for namespace in sorted(self._floors)}
         data = json.dumps(values, allow_nan=False).encode("ascii")
         arrays = {"floors": np.frombuffer(data, dtype=np.uint8)}
-        write_derived(folder / FILE_NAME, self._header(), arrays)
+        write_derived(folder / self._file_name, self._header(), arrays)
+
+    @property
+    def _file_name(self) -> str:
+        # One for each encoder: readers with and without one take turns on many banks.
+        return f"floors-{self._fingerprint[:16]}.derived"
 
     def _header(self) -> Mapping[str, str | int]:
         return {
@@ -201,9 +219,11 @@ class Floors:
 
 def _floor(value: dict[str, Any]) -> Floor:
     """Read what `asdict` made of a floor."""
-    signals = [None if value[name] is None else float(value[name]) for name in ("dense", "lexical")]
-    relatives = tuple(str(name) for name in value["relatives"])
-    return Floor(*signals, int(value["rows"]), int(value["vectors"]), relatives)
+    dense, lexical = (
+        None if value[name] is None else float(value[name]) for name in ("dense", "lexical")
+    )
+    rows, vectors = int(value["rows"]), int(value["vectors"])
+    return Floor(dense, lexical, rows, vectors, tuple(str(name) for name in value["relatives"]))
 
 
 class Relatives:

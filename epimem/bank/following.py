@@ -26,7 +26,7 @@ from epimem.protocols import Encoder
 
 _FORMAT = 3  # 2: other terms, 3: with a graph
 _LONG_LIVED = 16  # questions after which a process may fold in the background; ours
-_WRITTEN = 5  # times that a file is written before a bank is too busy to keep one; ours
+_WRITTEN = 5  # times that a file is written anew before a bank is too busy to keep one; ours
 _FOLDED_PER_CHANGE = 4  # rows folded at the end of a command for each row it changed; ours
 
 
@@ -159,8 +159,8 @@ class FollowedIndex:
             return
         if self._folding.running:
             done = self._folding.finished()
-            if done is not None:
-                self._adopt(done)
+            if done is not None and not self._adopt(done):
+                self._asked = 0  # stale, or it failed: the next one waits for as many questions
         elif self._asked >= _LONG_LIVED and self._dense.fold_work:
             fold = self._dense.fold()
             assert fold is not None
@@ -231,14 +231,15 @@ class FollowedIndex:
         A purge deletes what is in the cache; what is written after it must not hold what it was for.
         """
         path = folder / self._file_name
+        write_derived(path, self._header(), self._arrays())
         self._floors.write(folder)
         try:
             for _ in range(_WRITTEN):
                 gone = self._gone
-                write_derived(path, self._header(), self._arrays())
                 self.refresh()
                 if self._gone == gone:
                     return
+                write_derived(path, self._header(), self._arrays())
         except BaseException:
             path.unlink(missing_ok=True)
             raise

@@ -306,7 +306,8 @@ class DenseIndex:
         """Return cosines that depend on the two vectors only, not on where the rows are kept."""
         rows = self._rows(positions).astype(np.float64)
         scores = np.einsum("ij,j->i", rows, vector.astype(np.float64))
-        return cast("list[float]", np.clip(scores, -1.0, 1.0).tolist())
+        # A vector that is no number, in a crafted file, is like nothing.
+        return cast("list[float]", np.nan_to_num(np.clip(scores, -1.0, 1.0), nan=-1.0).tolist())
 
     def _checked_plan(self, allowed: Mask) -> _Plan:
         if len(allowed) != self._catalog.size:

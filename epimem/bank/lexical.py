@@ -282,6 +282,8 @@ class LexicalIndex:
             or starts[-1] != len(slots)
             or (np.diff(starts) < 0).any()
             or slots.shape != counts.shape
+            or slots.dtype != np.int32
+            or counts.dtype != np.uint16
             or lengths.shape != (catalog.size,)
             or not within(slots, 0, catalog.size)
         ):

@@ -325,11 +325,10 @@ class BankReader:
         with self._db.read() as connection:
             return revocation.closure(connection, target, name)
 
-    def revoked_since(self, seq: int) -> frozenset[str]:
-        """Return the items that revocations after a sequence number took, and those written from them."""
+    def revoked_since(self, seq: int) -> list[revocation.Pending]:
+        """Return what revocations after a sequence number reached, purged or not, oldest first."""
         with self._db.read() as connection:
-            found = revocation.since(connection, seq)
-        return frozenset[str]().union(*(item.node_ids for item in found))
+            return revocation.since(connection, seq)
 
     def check(self, limits: Limits) -> list[check.Problem]:
         """Verify everything: chain, rows, replay, trees, blobs, images; return the problems found."""

@@ -102,7 +102,8 @@ class Recall(FollowedIndex):
             kinds: kinds wanted.
             k: brought into 1..50.
             mode: "fused", "dense" or "lexical"; without an encoder always lexical.
-            without: node ids that are left out of the answer; the scores of the others stay.
+            without: node ids that are left out of the answer; the scores of the others stay, unless
+                there are so many that rankings have to be read further down.
 
         Raises:
             RecordError: `invalid_field`, an argument of another type or an unknown value.
@@ -155,14 +156,15 @@ class Recall(FollowedIndex):
     ) -> tuple[Candidate, ...]:
         namespace, floor = bar
         k = min(max(k, 1), MAX_K)
+        # Fusion looks further down a ranking than what is returned.
+        reach = k + len(without)
+        depth = reach if mode == "dense" else max(reach, _DEPTH)
         rankings: list[list[tuple[str, float]]] = []
         if vector is not None and self._dense is not None:
-            # Fusion looks further down a ranking than what is returned.
-            depth = min(k + len(without), _DEPTH) if mode == "dense" else _DEPTH
             rankings.append(self._dense.search(vector, k=depth, allowed=allowed))
         words = self._lexical.scores(text, allowed) if mode != "dense" else None
         if words is not None:
-            rankings.append(self._lexical.top(words, _DEPTH))
+            rankings.append(self._lexical.top(words, depth))
         fused = [item for item in fuse(rankings, self._rrf_k) if item[0] not in without][:k]
         names = [name for name, _ in fused]
         cosines = self._cosines(vector, names, rankings)

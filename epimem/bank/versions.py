@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -226,8 +227,7 @@ def _freeze(database: Database, since: int) -> Frozen:
     with database.exclusive() as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         failpoint("freeze.checkpoint")
-        mode = connection.execute("PRAGMA journal_mode=DELETE").fetchone()
-        if mode is None or mode[0] != "delete":
+        if not _left_log_mode(connection):
             raise BankConflictError(
                 "others still have the bank open", hint="close them, then freeze"
             )
@@ -249,6 +249,17 @@ def _freeze(database: Database, since: int) -> Frozen:
     )
     _write_durably(folder / FROZEN_NAME, frozen.canonical())
     return frozen
+
+
+def _left_log_mode(connection: sqlite3.Connection) -> bool:
+    """Leave WAL mode; return False where others have the database open, however SQLite says so."""
+    try:
+        mode = connection.execute("PRAGMA journal_mode=DELETE").fetchone()
+    except sqlite3.OperationalError as error:
+        if not error.sqlite_errorname.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            raise
+        return False
+    return mode is not None and mode[0] == "delete"
 
 
 def read_frozen(folder: Path) -> Frozen | None:

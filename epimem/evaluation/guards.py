@@ -8,13 +8,12 @@ be one that the bank was built from.
 from __future__ import annotations
 
 import secrets
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from epimem.bank.versions import file_digest
 from epimem.errors import BankConflictError, BankCorruptError
-from epimem.evaluation.answers import Scorer
+from epimem.evaluation.answers import Scorer, normalised
 from epimem.evaluation.side_banks import live_lessons
 from epimem.evaluation.tasks import EvalTask, PublicTask
 from epimem.memory import ExperienceMemory
@@ -125,15 +124,15 @@ class Sealed:
 
     def __init__(self, tasks: Iterable[EvalTask], canaries: Sequence[str] = ()) -> None:
         self.canary = f"epimem-canary-{secrets.token_hex(16)}"
-        self._canaries = tuple(filter(None, map(plain, (*canaries, self.canary))))
+        self._canaries = tuple(filter(None, map(normalised, (*canaries, self.canary))))
         self._sealed: dict[str, str] = {}
         self._searched: dict[str, str] = {}
         for task in tasks:
             reference = task.reference.get_secret_value()
             self._sealed[task.id] = reference + self.canary
-            searched = plain(reference)
+            searched = normalised(reference)
             # What the question itself says is no secret.
-            if len(searched) >= LEAST_REFERENCE and searched not in plain(task.question):
+            if len(searched) >= LEAST_REFERENCE and searched not in normalised(task.question):
                 self._searched[task.id] = searched
 
     def judge(self, scorer: Scorer, task: PublicTask, answer: str) -> bool:
@@ -142,7 +141,7 @@ class Sealed:
 
     def in_text(self, task: PublicTask, text: str) -> str:
         """Return what a text for this task must not hold and does: reference, canary, or nothing."""
-        searched = plain(text)
+        searched = normalised(text)
         if any(canary in searched for canary in self._canaries):
             return "canary"
         reference = self._searched.get(task.id)
@@ -156,7 +155,9 @@ class Sealed:
         tree = memory.tree(namespace)
         inner = [] if tree is None else [node for node in tree.walk() if node.height > 0]
         # A line of its own for each text, so that no match goes across two.
-        everything = "\n".join(plain(text) for node in (*lessons, *inner) for text in _texts(node))
+        everything = "\n".join(
+            normalised(text) for node in (*lessons, *inner) for text in _texts(node)
+        )
         where = memory.bank.path.name
         if any(canary in everything for canary in self._canaries):
             yield Leak(task="", what="canary", where=where)
@@ -189,8 +190,3 @@ def _texts(node: Node) -> Iterator[str]:
         yield from (statement.text for statement in lesson.statements)
         yield from (item.note for item in lesson.evidence)
         yield from lesson.tags
-
-
-def plain(text: str) -> str:
-    """Return text as it is searched: NFKC, case folded, white space as single spaces."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

@@ -434,8 +434,12 @@ def test_a_gate_that_fails_stays_shut_and_the_text_goes_out(
 ) -> None:
     controller = ScriptedMemoryController()
     controller.gate = BAD_GATES[case]  # type: ignore[method-assign]
+    slower = {"tree_organizer": ControllerConfig(deadline_s=2.0)}
     with memory_with(filled, tmp_path / "bank", controller, ScriptedTreeOrganizer()) as memory:
+        memory.config = memory.config.model_copy(update=slower)
         found = memory.retrieve("how many in the mill?")
         assert [item.guidance for item in found.items] == ["Count twice"]
         assert (found.gate, found.crops) == (0, ())
+        if case == "hangs":
+            assert f"limit {QUICK.deadline_s}" in found.warning, "the memory controller's, not 2.0"
         assert bool(found.warning) == (case != "a number that is no gate")

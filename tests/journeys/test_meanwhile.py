@@ -69,16 +69,17 @@ def test_a_writer_in_the_way_of_the_sweeping_does_not_undo_the_change(
                 release.wait(10)
 
         def follow(bank: Bank) -> bool:  # the last thing before the old vectors are swept
-            threading.Thread(target=hold).start()
+            holder.start()
             assert held.wait(10)
             return followed(bank)
 
-        followed = Bank.follow_encoder
+        holder, followed = threading.Thread(target=hold), Bank.follow_encoder
         with monkeypatch.context() as patch:
             patch.setattr(Bank, "follow_encoder", follow)
             patch.setattr("epimem.serving.Serving.follow", lambda _: False)
             report = memory.reembed(encoder=Mirrored())
         release.set()
+        holder.join()
     assert report.changed
     assert rows_in(memory.bank.path, "next_vectors") == 6
     after = nearest(memory)

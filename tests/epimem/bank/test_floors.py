@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,10 +13,11 @@ import pytest
 from numpy.typing import NDArray
 
 from epimem.bank.catalog import Catalog, IndexRow
-from epimem.bank.encoder import TableEncoder
+from epimem.bank.derived import read_derived, write_derived
+from epimem.bank.encoder import OnnxEncoder, TableEncoder
 from epimem.bank.floor import Floor, Searched, fit_floor
-from epimem.bank.floors import FILE_NAME, Floors, Relatives
-from epimem.bank.general_questions import general_questions, general_vectors
+from epimem.bank.floors import Floors, Relatives
+from epimem.bank.general_questions import VECTORS_FILE, general_questions, general_vectors
 from epimem.bank.index import DenseIndex
 from epimem.bank.lexical import LexicalIndex
 from epimem.bank.recall import Recall
@@ -165,12 +169,25 @@ def test_stored_floors_are_read_for_their_bank_and_encoder_only(tmp_path: Path) 
     for other in (keeper(bank_id="other"), lexical):
         other.read(tmp_path)
         assert other.of("default", parts, None).rows == 9
-    path = tmp_path / FILE_NAME
+    (path,) = tmp_path.glob("floors-*")
     path.write_bytes(path.read_bytes().replace(b'"rows": 8', b'"rows": 9'))
     damaged = keeper()
     damaged.read(tmp_path)
     assert damaged.of("default", parts, None).rows == 9
     assert damaged.of("default", parts, None) == fresh(parts)
+
+
+def test_readers_with_and_without_an_encoder_keep_floors_of_their_own(
+    tmp_path: Path, journal: Journal
+) -> None:
+    for place in range(8):
+        journal.put(f"n{place}", general_questions()[place], ENCODER)
+    for encoder in (ENCODER, None):
+        Recall(journal, encoder=encoder, cache=tmp_path).find("anything", namespace="default")
+    journal.put("n8", "one more", ENCODER)  # a fit now would have nine rows
+    for encoder in (ENCODER, None):
+        again = Recall(journal, encoder=encoder, cache=tmp_path)
+        assert again.find("anything", namespace="default").floors.rows == 8
 
 
 def test_saving_the_index_fits_the_floors(tmp_path: Path, journal: Journal) -> None:
@@ -252,3 +269,62 @@ def test_a_relative_that_leaves_the_bank_raises_no_floor_any_more(journal: Journ
     assert judged() == (8, False)
     journal.remove("company")
     assert judged() == (8, True), "by the same floor"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [],
+        {"default": []},
+        {"default": {"dense": 0.1}},
+        {"default": {"dense": "far", "lexical": 0.1, "rows": 8, "vectors": 8, "relatives": []}},
+    ],
+)
+def test_floors_that_are_sound_and_yet_none_are_fitted_again(tmp_path: Path, value: object) -> None:
+    parts, floors = empty(), keeper()
+    grow(parts, 8)
+    floor = floors.of("default", parts, tmp_path)
+    (path,) = tmp_path.glob("floors-*")
+    stored = read_derived(path, {})
+    assert stored is not None
+    data = np.frombuffer(json.dumps(value).encode(), np.uint8)
+    write_derived(path, stored.header, {"floors": data})
+    again = keeper()
+    again.read(tmp_path)
+    assert again.of("default", parts, None) == floor
+
+
+ENDING = """
+import sys, threading, time
+from pathlib import Path
+from epimem.bank.catalog import Catalog, IndexRow
+from epimem.bank.encoder import OnnxEncoder
+from epimem.bank.floor import Floor, Searched
+from epimem.bank.floors import Floors
+from epimem.bank.index import DenseIndex
+from epimem.bank.lexical import LexicalIndex
+
+encoder = OnnxEncoder(Path(sys.argv[1]))
+catalog = Catalog()
+parts = Searched(catalog, LexicalIndex(catalog), DenseIndex(catalog, encoder.dimension))
+vector = encoder.encode(["one"])[0]
+row = IndexRow("n", 1, True, "default", (), "none", "lesson", "one", vector)
+parts.dense.apply(catalog.apply([row]))
+floors = Floors("bank", encoder, threading.RLock(), at_once=0)
+floors._floors["default"] = Floor(0.1, 0.1, rows=3, vectors=3)
+assert floors.of("default", parts, None).rows == 3
+time.sleep(0.2)
+assert threading.active_count() == 2
+"""
+
+
+def test_a_process_may_end_while_its_thread_encodes_for_a_floor(
+    real_encoder: OnnxEncoder, tmp_path: Path
+) -> None:
+    for file in real_encoder.folder.iterdir():
+        if file.name != VECTORS_FILE:
+            (tmp_path / file.name).symlink_to(file)
+    command = [sys.executable, "-c", ENDING, str(tmp_path)]
+    done = subprocess.run(command, check=False, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert not (tmp_path / VECTORS_FILE).exists(), "it did not wait for the fit"

@@ -246,3 +246,12 @@ def test_the_best_score_of_each_question_respects_the_mask() -> None:
     best = index.best(DIRECTIONS[:2], catalog.mask(Scope("default")))
     assert best.tolist() == pytest.approx([0.0, 1.0])
     assert index.best(DIRECTIONS[:1], catalog.mask(Scope("absent"))).tolist() == [-1.0]
+
+
+def test_a_crafted_vector_that_is_no_number_is_like_nothing() -> None:
+    catalog, index = built(row("bad"), row("good", 2))
+    arrays = {name: array.copy() for name, array in index.arrays().items()}
+    arrays["vectors"][0] = np.nan
+    loaded = Catalog.from_arrays(catalog.arrays())
+    crafted = DenseIndex.from_arrays(loaded, DIMENSION, arrays)
+    assert crafted.cosines(DIRECTIONS[2], ["bad", "good"]) == pytest.approx({"bad": -1, "good": 1})

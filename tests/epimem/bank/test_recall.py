@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from epimem.bank import following, index
+from epimem.bank import folding, following, index
 from epimem.bank.catalog import IndexRow
 from epimem.bank.derived import read_derived, write_derived
 from epimem.bank.encoder import OnnxEncoder, TableEncoder
@@ -560,6 +560,26 @@ def test_a_process_that_asks_for_long_folds_in_the_background(
 
 
 @pytest.mark.usefixtures("low")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_fold_that_fails_does_not_begin_again_with_every_question(
+    journal: Journal, encoder: TableEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = []
+
+    def fails(*_: object) -> None:
+        begun.append(1)
+        raise MemoryError
+
+    monkeypatch.setattr(folding, "build", fails)
+    filled(journal, encoder, 0, 120)
+    recall = Recall(journal, encoder=encoder, cache=None)
+    for number in range(64):
+        assert recall.find(f"station {number}", namespace="default").candidates
+        settled(recall)
+    assert 1 <= len(begun) <= 4
+
+
+@pytest.mark.usefixtures("low")
 def test_closing_gives_up_a_fold_and_nothing_is_written_afterwards(
     journal: Journal, encoder: TableEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -621,6 +641,7 @@ def test_a_command_folds_what_is_in_proportion_to_what_it_changed(
         ("dense.owners", 400),
         ("lexical.slots", 400),
         ("lexical.starts", -1),
+        ("catalog.names", 255),
         ("catalog.ends", 0),
         ("catalog.kind", 99),
         ("catalog.namespace", -1),
@@ -648,6 +669,19 @@ def test_a_sound_file_with_values_out_of_range_means_a_rebuild(
     assert journal.asked == [0]
 
 
+def test_a_sound_file_with_values_of_another_type_means_a_rebuild(
+    bank: Journal, encoder: TableEncoder, tmp_path: Path
+) -> None:
+    answer = saved(bank, encoder, tmp_path)
+    (path,) = tmp_path.glob("recall-*")
+    file = read_derived(path, {})
+    assert file is not None
+    slots = file.arrays["lexical.slots"].astype(np.float32)
+    write_derived(path, file.header, {**file.arrays, "lexical.slots": slots})
+    again = Recall(bank, encoder=encoder, cache=tmp_path)
+    assert same(again.find(QUESTION, namespace="default"), answer)
+
+
 # ---- with the real encoder
 
 
@@ -664,3 +698,16 @@ def test_the_lesson_of_the_right_house_comes_first(
     assert found.candidates[0].passes
     other = recall.find("Who wrote the national anthem of Peru?", namespace="default")
     assert not any(item.passes for item in other.candidates)
+
+
+@pytest.mark.parametrize("mode", ["fused", "dense", "lexical"])
+def test_what_is_left_out_makes_room_for_the_next_however_much_it_is(
+    journal: Journal, encoder: TableEncoder, mode: str
+) -> None:
+    for number in range(150):
+        journal.put(f"n{number:03d}", f"station {number}", encoder)
+    recall = Recall(journal, encoder=encoder, cache=None)
+    had: list[str] = []
+    while found := names(recall.find("station", namespace="default", k=20, mode=mode, without=had)):
+        had += found
+    assert len(had) == len(set(had)) == 150

@@ -16,7 +16,7 @@ from epimem.bank import reembed, tables
 from epimem.bank.bank import Bank
 from epimem.bank.encoder import TableEncoder, identity_of, node_vectors
 from epimem.bank.recall import Recall
-from epimem.config import Config, EncoderConfig, TreeConfig, load
+from epimem.config import Config, EncoderConfig, TreeConfig, load, set_encoder
 from epimem.errors import (
     AccessError,
     BankBusyError,
@@ -576,6 +576,21 @@ def test_settings_that_cannot_be_written_cost_a_notice_and_not_the_change(
         assert top(memory)
         memory.reembed("table:96")
     assert load(tmp_path / "bank").encoder.model == "table:96"
+
+
+def test_half_written_settings_are_not_left_in_the_bank(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "no space")
+
+    with memory_at(tmp_path / "bank") as memory:
+        names = {path.name for path in memory.bank.path.iterdir()}
+        monkeypatch.setattr("epimem.config.os.fsync", full)
+        with pytest.raises(OSError, match="no space"):
+            set_encoder(memory.bank.path, "table:96")
+        assert {path.name for path in memory.bank.path.iterdir()} == names
+        assert load(memory.bank.path).encoder.model == "table:64"
 
 
 def test_a_reader_that_cannot_load_the_new_encoder_names_both_and_mixes_nothing(
