@@ -9,7 +9,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from epimem.errors import RecordError, StorageError
+from epimem.errors import NotFoundError, RecordError, StorageError
 from epimem.schema.base import Record
 from epimem.schema.ids import image_id, question_key, sha256
 from epimem.schema.text import NameText, TitleText, check_text
@@ -68,11 +68,14 @@ def read_tasks(path: Path | str) -> list[EvalTask]:
     Raises:
         RecordError: a line that is no task, an id that comes twice, or no task at all; `field` names
             line and field.
+        NotFoundError: no such file.
         StorageError: the file cannot be read.
     """
     path = Path(path)
     try:
         data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise NotFoundError("no such file", field="tasks", got=str(path)) from error
     except OSError as error:
         raise StorageError(
             "the task stream cannot be read", field=str(path), hint=error.strerror
@@ -142,6 +145,8 @@ def with_image_ids(tasks: Iterable[EvalTask]) -> list[EvalTask]:
         if name not in known:
             try:
                 data = Path(name).read_bytes()
+            except FileNotFoundError as error:
+                raise NotFoundError("no such image of a task", field="images", got=name) from error
             except OSError as error:
                 raise StorageError("an image of a task cannot be read", field=name) from error
             decoded = decoder.admit(read_header(data))

@@ -202,7 +202,7 @@ def test_another_set_up_is_refused_and_more_seeds_are_welcome(call: Epimem) -> N
     [
         (("--arms", "none,best"), 2, "no such arm: best"),
         (("--solver", "no-such-program-here"), 4, "no such program: no-such-program-here"),
-        (("--tasks", "missing.jsonl"), 9, "task stream cannot be read"),
+        (("--tasks", "missing.jsonl"), 4, "no such file"),
         (("--seeds", "0"), 2, "--seeds"),
         (("--deadline", "0"), 2, "--deadline"),
     ],

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from epimem.errors import RecordError, StorageError
+from epimem.errors import NotFoundError, RecordError
 from epimem.evaluation import EvalTask, exact_match, read_tasks
 from epimem.evaluation.answers import counted_tokens
 from epimem.evaluation.tasks import tasks_digest, with_image_ids
@@ -54,7 +54,7 @@ def test_a_line_that_is_no_task_is_named(tmp_path: Path, line: object, where: st
 
 
 def test_a_stream_must_be_there_and_hold_something(tmp_path: Path) -> None:
-    with pytest.raises(StorageError):
+    with pytest.raises(NotFoundError):
         read_tasks(tmp_path / "tasks.jsonl")
     with pytest.raises(RecordError, match="no task"):
         read_tasks(stream(tmp_path))
