@@ -70,7 +70,7 @@ def live_nodes(
     """
     found: dict[str, Node] = {}
     for part in chunks(ids):
-        query = select(nodes).where(nodes.c.node_id.in_(part), nodes.c.to_seq.is_(None))
+        query = select(nodes).where(nodes.c.node_id.in_(part), tables.is_live)
         for row in connection.execute(query):
             try:
                 found[row.node_id] = rows.to_node(row)
@@ -201,7 +201,7 @@ def index_rows(connection: Connection, after: int, damaged: set[str]) -> Iterato
         live = connection.execute(
             select(nodes, tables.vectors)
             .outerjoin(tables.vectors, tables.vectors.c.node_id == nodes.c.node_id)
-            .where(nodes.c.node_id.in_(part), nodes.c.to_seq.is_(None))
+            .where(nodes.c.node_id.in_(part), tables.is_live)
         )
         seen: dict[str, IndexRow] = {}
         for row in live:

@@ -200,7 +200,7 @@ def _texts(connection: Connection, scope: Scope) -> set[str]:
     found: set[str] = set()
     for part in reading.chunks(sorted(scope.node_ids)):
         query = select(nodes).where(
-            nodes.c.node_id.in_(part), nodes.c.kind == "lesson", nodes.c.to_seq.is_(None)
+            nodes.c.node_id.in_(part), nodes.c.kind == "lesson", tables.is_live
         )
         for row in connection.execute(query):
             lesson = rows.to_node(row).lesson

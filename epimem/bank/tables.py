@@ -123,6 +123,10 @@ nodes = Table(
     Index("nodes_by_contributor", "contributor"),
 )
 
+# For queries by node ids. As a plain "to_seq IS NULL" SQLite would rather walk the index of all live
+# rows than look twenty ids up: 30 ms instead of 0.05 at 20,000 nodes.
+is_live = (nodes.c.to_seq + 0).is_(None)
+
 
 def _vectors(name: str) -> Table:
     return Table(
