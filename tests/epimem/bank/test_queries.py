@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-import pytest
 from sqlalchemy import event
 
 from epimem.bank import tables
