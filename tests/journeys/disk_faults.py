@@ -163,7 +163,10 @@ def inspect(folder: Path, lines: list[str], *, codes: set[str]) -> None:
         assert (memory.bank.frozen is not None) == (folder / FROZEN_NAME).exists()
         assert memory.bank.frozen is not None or not frozen
         modes = {detail for verb, _, detail in said if verb == "mode"}
-        assert modes <= {"True", "wal"} or ("lesson", "ok") not in {line[:2] for line in said}
+        # "unreadable": the look itself met the fault.
+        assert modes <= {"True", "wal", "unreadable"} or ("lesson", "ok") not in {
+            line[:2] for line in said
+        }
         _all_acknowledged(memory, said)
         if memory.bank.frozen is None:
             assert not (folder / "index").exists(), "what a freeze left holds vectors"
