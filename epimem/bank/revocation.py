@@ -71,7 +71,7 @@ def closure(connection: Connection, target: Target, name: str) -> Scope:
     reached = _descendants(connection, items | run_ids | folds)
     folds = _children(connection, reached, "by", of_child=True)
     return Scope(
-        node_ids=frozenset(reached - run_ids - folds),
+        node_ids=frozenset(_not_yet_gone(connection, reached - run_ids - folds)),
         run_ids=frozenset(run_ids),
         contributor=name if target == "contributor" else None,
         folds=frozenset(folds),
@@ -99,6 +99,17 @@ def _seeds(
     items = set(connection.execute(query).scalars())
     query = select(runs.c.run_id).where(runs.c.contributor == name)
     return items, set(connection.execute(query).scalars()), _children(connection, {name}, "by")
+
+
+def _not_yet_gone(connection: Connection, node_ids: set[str]) -> set[str]:
+    """Return the nodes without those that an earlier revocation took: their edges stay, as history."""
+    found: set[str] = set()
+    for part in reading.chunks(sorted(node_ids)):
+        query = select(nodes.c.node_id).where(
+            nodes.c.node_id.in_(part), nodes.c.body != rows.TOMBSTONE
+        )
+        found |= set(connection.execute(query).scalars())
+    return found
 
 
 def _contributed(connection: Connection, target: Target, name: str) -> bool:

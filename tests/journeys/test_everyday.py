@@ -142,3 +142,12 @@ def test_no_verdict_reaches_a_controller_in_the_evaluation_phase(memory, tmp_pat
         with pytest.raises(AccessError):
             evaluated.ingest()
         assert evaluated.bank.run_states() == {"run-000001": ("queued", "")}
+
+
+def test_what_a_revocation_took_is_not_counted_by_the_next(tmp_path):
+    with ExperienceMemory.create(tmp_path / "bank", PLAIN) as memory:
+        first = memory.contribute(advice(0))
+        again = advice(1).model_copy(update={"guidance": "Skip them.", "parents": (first.id,)})
+        second = memory.contribute(again)
+        assert memory.revoke("item", second.id).node_ids == {second.id}
+        assert memory.revoke("item", first.id).node_ids == {first.id}
