@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import random
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -72,7 +73,7 @@ class Asking:
         return self.budget or memory.config.budget
 
 
-class Arm:
+class Arm(ABC):
     """One arm. `handouts` gives the alternatives for a question: a task is right if one of them is.
 
     An arm is asked by one thread. What it looks up it keeps, so that the same arm may serve several
@@ -82,18 +83,18 @@ class Arm:
 
     asking = Asking()
 
+    @abstractmethod
     def handouts(self, task: PublicTask, seed: int) -> Iterable[Handout]:
         """Return the alternatives, best first; none at all is the same as one without items."""
-        raise NotImplementedError
 
-    def prepare(self, tasks: Sequence[PublicTask]) -> None:
+    def prepare(self, tasks: Sequence[PublicTask]) -> None:  # noqa: B027 - a hook that most arms leave
         """Get ready for all tasks of a seed; what this takes is no cost of a question."""
 
     def banks(self) -> tuple[ExperienceMemory, ...]:
         """Return the banks opened so far, which must be frozen and stay as they are."""
         return ()
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - the same
         """Close what this arm opened itself."""
 
 
