@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+from types import SimpleNamespace
 
 import pytest
 
 from epimem.config import Config, EncoderConfig
 from epimem.memory import ExperienceMemory
+from epimem.retrieve import _in_order
 from epimem.schema.lesson import IndexText, LessonDraft
+from epimem.schema.memory_input import Selection
 
 QUESTION = "How many stations does a Rubra Metro train call at?"
 RUN = "018f0000-0000-7000-8000-000000000001"
@@ -89,3 +92,14 @@ def test_a_log_from_before_follow_ups_is_brought_up_to_date(memory):
     raw.close()
     assert asked(memory, [], run_id=RUN)[0] == first
     assert asked(memory, ids, run_id=RUN)[0] != first
+
+
+def test_items_come_in_order_of_nearness_and_a_rule_is_as_near_as_its_best_lesson():
+    found = SimpleNamespace(candidates=[SimpleNamespace(node_id=key) for key in ("x", "l", "r")])
+    chosen = Selection(rule_ids=("r",), lesson_id="l")
+    for supported_by, order in ((("y",), ("l", "r")), (("y", "x"), ("r", "l"))):
+        nodes = {
+            "r": SimpleNamespace(supported_by=supported_by),
+            "l": SimpleNamespace(supported_by=()),
+        }
+        assert _in_order(chosen, found, nodes) == order

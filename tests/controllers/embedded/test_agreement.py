@@ -167,3 +167,7 @@ def test_lessons_that_quote_other_code_neither_agree_nor_clash(lesson: Make) -> 
     assert clash(
         lesson, "Call `rotate_half` before cropping.", "Do not call `rotate_half` before cropping."
     )
+    # The same words in another order of code: an alternative, not a denial.
+    assert not clash(
+        lesson, "Call `crop` then `turn` on it.", "Do not call `turn` then `crop` on it."
+    )

@@ -280,14 +280,13 @@ def test_lessons_without_a_claim_share_nothing(lesson: Make, category: Make, gui
 def test_a_sentence_of_which_others_say_a_part_only_is_no_common_guidance(
     lesson: Make, category: Make
 ) -> None:
-    whole = "Leave out the hatched bars, and divide the printed pounds by the yearly index."
-    lessons = [
-        lesson("a", whole),
-        lesson("b", "Leave out the hatched bars."),
-        lesson("c", "Do not count hatched bars."),
-    ]
-    found = consolidate(ConsolidateRequest(category("k"), tuple(lessons)))
-    assert "pounds" not in found.guidance
-    assert "hatched" in found.guidance
-    alone = consolidate(ConsolidateRequest(category("k"), (lessons[0], lesson("d", "Start left."))))
-    assert alone.guidance == ""
+    first = lesson(
+        "a", "Leave out the hatched bars, and divide printed pounds by the yearly index."
+    )
+    second = lesson("b", "Leave out the hatched bars, and start at the left axis of the chart.")
+    apart = consolidate(ConsolidateRequest(category("k"), (first, second)))
+    assert apart.guidance == ""
+    plain = lesson("c", "Leave out the hatched bars.")
+    found = consolidate(ConsolidateRequest(category("k"), (first, second, plain)))
+    assert found.guidance == "Leave out the hatched bars."
+    assert found.supported_by == ("a", "b", "c")
