@@ -18,14 +18,17 @@ if TYPE_CHECKING:
     from epimem.config import Config
     from epimem.errors import EpimemError
     from epimem.memory import ExperienceMemory
+    from epimem.refine import Attempt, RefineResult
     from epimem.schema.lesson import Evidence, IndexText, LessonDraft
     from epimem.schema.memory_input import Budget, MemoryInput
     from epimem.schema.outcome import SealedOutcome
     from epimem.schema.receipt import Receipt
     from epimem.schema.region import Region
     from epimem.schema.run import Run
+    from epimem.schema.working_memory import WorkingMemory
 
 _HOMES = {
+    "Attempt": "epimem.refine",
     "Bank": "epimem.bank.bank",
     "Budget": "epimem.schema.memory_input",
     "Caller": "epimem.bank.intake",
@@ -37,12 +40,15 @@ _HOMES = {
     "LessonDraft": "epimem.schema.lesson",
     "MemoryInput": "epimem.schema.memory_input",
     "Receipt": "epimem.schema.receipt",
+    "RefineResult": "epimem.refine",
     "Region": "epimem.schema.region",
     "Run": "epimem.schema.run",
     "SealedOutcome": "epimem.schema.outcome",
+    "WorkingMemory": "epimem.schema.working_memory",
 }
 
 __all__ = [
+    "Attempt",
     "Bank",
     "Budget",
     "Caller",
@@ -54,9 +60,11 @@ __all__ = [
     "LessonDraft",
     "MemoryInput",
     "Receipt",
+    "RefineResult",
     "Region",
     "Run",
     "SealedOutcome",
+    "WorkingMemory",
 ]
 
 

@@ -20,6 +20,7 @@ from epimem.schema.memory_input import Budget
 from epimem.schema.text import NameText
 
 FILE_NAME = "epimem.toml"
+GateMode = Literal["adaptive", "always", "off"]
 
 
 class EncoderConfig(Record):
@@ -54,7 +55,7 @@ class TreeConfig(Record):
 
 
 class ControllerConfig(Record):
-    """Which controller fills a role: a spec string, and the longest one call may take (seconds)."""
+    """Which controller fills a role: a spec string, and how long one call of it may take (seconds)."""
 
     spec: str = "embedded"
     deadline_s: StrictFloat = Field(default=60.0, gt=0)
@@ -79,6 +80,7 @@ class Config(Record):
     memory_controller: ControllerConfig = ControllerConfig()
     tree_organizer: ControllerConfig = ControllerConfig()
     strict_selection: StrictBool = False
+    gate: GateMode = "adaptive"
 
 
 def load(folder: Path) -> Config:

@@ -8,6 +8,7 @@ asked for is a reply without a value: the others of the batch count.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar, get_args
@@ -20,6 +21,7 @@ from epimem.schema.receipt import Usage
 from epimem.schema.text import escape_unstorable
 
 REASONS = frozenset(get_args(Reason))
+BEAT_S = 5.0
 T = TypeVar("T")
 
 
@@ -30,6 +32,7 @@ def call(
     kind: type,
     expected: int,
     deadline_s: float,
+    beat: Callable[[], None] | None = None,
 ) -> Sequence[Reply[T]]:
     """Call a controller and return its replies.
 
@@ -39,11 +42,13 @@ def call(
         kind: what the value of a reply must be.
         expected: the number of replies that must come back.
         deadline_s: seconds.
+        beat: called every `BEAT_S` seconds while the controller works, by the calling thread; what it
+            raises gives the call up.
 
     Raises:
         ControllerError: `model_failed`: raised, out of time, or not one Reply per request.
     """
-    replies = _bounded(name, method, deadline_s)
+    replies = _bounded(name, method, deadline_s, beat)
     sound = isinstance(replies, Sequence) and all(isinstance(item, Reply) for item in replies)
     if not sound or len(replies) != expected:
         raise ControllerError(f"{name} did not return one reply per request")
@@ -82,7 +87,10 @@ def _typed(reply: Reply[T], kind: type) -> Reply[T]:
 
 
 def _bounded(
-    name: str, method: Callable[[], Sequence[Reply[T]]], deadline_s: float
+    name: str,
+    method: Callable[[], Sequence[Reply[T]]],
+    deadline_s: float,
+    beat: Callable[[], None] | None,
 ) -> Sequence[Reply[T]]:
     result: list[Sequence[Reply[T]]] = []
     fault: list[BaseException] = []
@@ -95,7 +103,11 @@ def _bounded(
 
     thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
-    thread.join(deadline_s)
+    end = time.monotonic() + deadline_s
+    while thread.is_alive() and (left := end - time.monotonic()) > 0:
+        thread.join(left if beat is None else min(left, BEAT_S))
+        if beat is not None and thread.is_alive():
+            beat()
     if thread.is_alive():
         raise ControllerError(f"{name} did not answer in time", limit=deadline_s)
     if fault:

@@ -207,10 +207,13 @@ class Growth:
         """Return all categories that are due: what a revocation or a restore left behind."""
         return {key for key in self._categories if self.is_due(key)}
 
-    def over_full_among(self, node_ids: Iterable[str]) -> str | None:
-        """Return the lowest of these nodes that has more children than allowed, None where none has."""
+    def over_full_among(self, node_ids: Iterable[str]) -> tuple[str, ...]:
+        """Return those of these nodes that are over capacity, of the lowest height only."""
         found = over_full(self.tree, self._limits, among=node_ids)
-        return found[0] if found else None
+        heights = [self.tree.node(key).height for key in found]
+        return tuple(
+            key for key, height in zip(found, heights, strict=True) if height == heights[0]
+        )
 
     # -- results -----------------------------------------------------------------------------------
 

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from epimem import deadline
+from epimem import calls, pictures
 from epimem.bank.bank import Bank
+from epimem.bank.costs import Costs
 from epimem.bank.encoder import NodeVectors
 from epimem.bank.run_queue import BATCH, QueuedRun
 from epimem.errors import BankConflictError, ControllerError, RecordError
@@ -65,7 +66,7 @@ def ingest(
         if not batch:
             break
         tried |= {queued.run_id for queued in batch}
-        for queued, reply in zip(batch, _derive(controller, batch, deadline_s), strict=True):
+        for queued, reply in zip(batch, _derive(bank, controller, batch, deadline_s), strict=True):
             _finish(bank, controller, vectorize, queued, reply, report)
         if progress is not None:
             progress("ingest", len(tried), len(tried) + bank.counts()["runs"].get("queued", 0))
@@ -73,32 +74,43 @@ def ingest(
 
 
 def _derive(
-    controller: MemoryController, batch: Sequence[QueuedRun], deadline_s: float
+    bank: Bank, controller: MemoryController, batch: Sequence[QueuedRun], deadline_s: float
 ) -> list[Reply[Derived] | ControllerError]:
     """Derive a batch in one call; when that fails, each run by itself: one must not hold up all."""
     try:
-        return [*_call(controller, batch, deadline_s)]
+        return [*_call(bank, controller, batch, deadline_s)]
     except ControllerError as error:
         if len(batch) == 1:
             return [error]
     replies: list[Reply[Derived] | ControllerError] = []
     for queued in batch:
         try:
-            replies.extend(_call(controller, [queued], deadline_s))
+            replies.extend(_call(bank, controller, [queued], deadline_s))
         except ControllerError as error:
             replies.append(error)
     return replies
 
 
 def _call(
-    controller: MemoryController, batch: Sequence[QueuedRun], deadline_s: float
+    bank: Bank, controller: MemoryController, batch: Sequence[QueuedRun], deadline_s: float
 ) -> Sequence[Reply[Derived]]:
-    requests = [DeriveRequest(q.run, q.verdict, q.verdict_source, q.batch) for q in batch]
-    return deadline.call(
-        "memory controller: derive",
-        lambda: controller.derive(requests),
+    requests = [
+        DeriveRequest(
+            queued.run,
+            queued.verdict,
+            queued.verdict_source,
+            queued.batch,
+            pages=pictures.pages(bank, queued.run.task.pages),
+        )
+        for queued in batch
+    ]
+    return calls.ask(
+        Costs(bank.side),
+        "memory controller",
+        controller,
+        "derive",
+        requests,
         kind=Derived,
-        expected=len(requests),
         deadline_s=deadline_s,
     )
 

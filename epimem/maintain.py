@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from epimem import deadline
+from epimem import calls
 from epimem.bank.bank import Bank
-from epimem.bank.steps import LEASE_S, Lease, OpenStep
+from epimem.bank.costs import Costs
+from epimem.bank.steps import Lease, OpenStep
 from epimem.config import TreeConfig
 from epimem.errors import BankConflictError, ControllerError
 from epimem.growth import Growth, Namer, PlannedPlace, same_category_groups
@@ -30,20 +31,22 @@ from epimem.protocols import (
     SplitRequest,
     TreeOrganizer,
 )
+from epimem.rehearsal import Rehearsal
 from epimem.schema.ids import IdGenerator
 from epimem.schema.proposal import Accepted, OpName, Place, Rejection, SplitLift
 from epimem.schema.receipt import Usage
 from epimem.schema.tree import Node, family_of
 
 SPLIT_TRIES = 2
-Q = TypeVar("Q")
-A = TypeVar("A")
 Progress = Callable[[str, int, int], None]
 
 
 @dataclass
 class MaintainReport:
-    """What maintenance did: lessons placed, operations applied by kind, refusals by reason."""
+    """What maintenance did: lessons placed, operations applied by kind, refusals by reason.
+
+    `planned` is filled by a dry run: what would have been done, in order.
+    """
 
     steps: int = 0
     placed: int = 0
@@ -51,10 +54,11 @@ class MaintainReport:
     operations: Counter[str] = field(default_factory=Counter)
     rejections: Counter[str] = field(default_factory=Counter)
     usage: Usage = field(default_factory=Usage)
+    planned: list[dict[str, Any]] = field(default_factory=list)
 
 
 def maintain(
-    bank: Bank,
+    bank: Bank | Rehearsal,
     organizer: TreeOrganizer,
     namer: Namer,
     *,
@@ -70,12 +74,12 @@ def maintain(
     call goes on from there.
 
     Args:
-        bank: opened for writing.
+        bank: opened for writing; or a rehearsal of one, which nothing is written to.
         organizer: proposes; its proposals are validated.
         namer: gives the vectors of index texts (stored ones where the bank has an encoder).
         settings: capacity, thresholds, batch size; stored with each step.
         ids: for new nodes.
-        deadline_s: seconds one organizer call may take.
+        deadline_s: seconds one call of the organizer's model may take.
         max_steps: stop after so many; None: no bound.
         progress: called with (phase, done, total).
 
@@ -84,8 +88,8 @@ def maintain(
         ControllerError: the organizer failed as a whole; what was applied before stands.
     """
     report = MaintainReport()
-    # The lease outlasts one call of the organizer; it is renewed before each.
-    with bank.lease(ttl_s=LEASE_S + deadline_s) as lease:
+    # The lease is renewed while the organizer works, however long that takes.
+    with bank.lease() as lease:
         for namespace in bank.namespaces():
             worker = _Worker(bank, organizer, namer, settings, ids, lease, report, deadline_s)
             worker.run(namespace, max_steps, progress)
@@ -96,7 +100,7 @@ def maintain(
 class _Worker:
     """Maintenance of one namespace under one lease."""
 
-    bank: Bank
+    bank: Bank | Rehearsal
     organizer: TreeOrganizer
     namer: Namer
     settings: TreeConfig
@@ -202,19 +206,17 @@ class _Worker:
         self.bank.end_step(self.lease, step)
         self.report.steps += 1
 
-    def _ask(
-        self,
-        name: OpName,
-        method: Callable[[Sequence[Q]], Sequence[Reply[A]]],
-        requests: Sequence[Q],
-    ) -> Sequence[Reply[A]]:
+    def _ask(self, name: OpName, requests: Sequence[Any]) -> Sequence[Reply[Any]]:
         self.lease.renew()
-        return deadline.call(
-            f"tree organizer: {name}",
-            lambda: method(requests),
+        return calls.ask(
+            Costs(self.bank.side),
+            "tree organizer",
+            self.organizer,
+            name,
+            requests,
             kind=OPERATIONS[name].record,
-            expected=len(requests),
             deadline_s=self.deadline_s,
+            beat=self.lease.renew,
         )
 
     # -- place -------------------------------------------------------------------------------------
@@ -227,7 +229,7 @@ class _Worker:
         start.learn(batch)
         growth.learn(batch)
         requests = start.place_requests(batch, limit=self.settings.place_candidates)
-        replies = self._ask("place", self.organizer.place, requests)
+        replies = self._ask("place", requests)
         planned = self._planned(step, requests, replies, refused)
         groups = same_category_groups(planned, self.namer, minimum=self.settings.same_category)
         opened = _opened_before(growth, planned, groups)
@@ -286,40 +288,50 @@ class _Worker:
         growth = self._growth
         waiting = dirty | growth.parents_of(dirty)
         while over := growth.over_full_among(waiting):
-            result = self._split_one(step, over)
-            changed = {node.node_id for node in result.put if node.height > 0}
-            dirty |= changed
-            waiting |= changed | growth.parents_of(changed)
+            for result in self._split_level(step, over):
+                changed = {node.node_id for node in result.put if node.height > 0}
+                dirty |= changed
+                waiting |= changed | growth.parents_of(changed)
         return {key for key in dirty if key in growth.tree}
 
-    def _ask_split(self, request: SplitRequest) -> Reply[SplitLift]:
-        """Ask for a partition; a call that fails as a whole is a failed try, as capacity must hold."""
-        try:
-            return self._ask("split_lift", self.organizer.split_lift, [request])[0]
-        except ControllerError as error:
-            return Reply(value=None, reason="schema", detail=str(error))
+    def _split_level(self, step: int, node_ids: Sequence[str]) -> list[Accepted]:
+        """Split nodes of one height, asked for together: none of them changes what another holds."""
+        waiting = {key: self._split_request(key) for key in node_ids}
+        results: list[Accepted] = []
+        for _ in range(SPLIT_TRIES):
+            replies = self._ask_split(list(waiting.values())) if waiting else []
+            for (key, _), reply in zip(list(waiting.items()), replies, strict=True):
+                self.report.usage += reply.usage
+                if reply.value is None or reply.value.node_id != key:
+                    self._refuse(step, "split_lift", reply)
+                    continue
+                result = self._apply(step, self._growth.check(reply.value))
+                if result is not None:
+                    results.append(result)
+                    del waiting[key]
+        for key in waiting:
+            result = self._apply(step, self._growth.check(self._growth.capacity_split(key)))
+            assert result is not None, "the capacity partition is always legal"
+            results.append(result)
+        return results
 
-    def _split_one(self, step: int, node_id: str) -> Accepted:
+    def _split_request(self, node_id: str) -> SplitRequest:
         growth = self._growth
-        request = SplitRequest(
+        return SplitRequest(
             node=growth.tree.node(node_id),
             children=growth.tree.child_nodes(node_id),
             vectors=growth.index_vectors(growth.tree.children_of(node_id)),
             capacity=self.limits.capacity,
             min_group=self.limits.min_group,
         )
-        for _ in range(SPLIT_TRIES):
-            reply = self._ask_split(request)
-            self.report.usage += reply.usage
-            if reply.value is None or reply.value.node_id != node_id:
-                self._refuse(step, "split_lift", reply)
-                continue
-            result = self._apply(step, growth.check(reply.value))
-            if result is not None:
-                return result
-        result = self._apply(step, growth.check(growth.capacity_split(node_id)))
-        assert result is not None, "the capacity partition is always legal"
-        return result
+
+    def _ask_split(self, requests: Sequence[SplitRequest]) -> Sequence[Reply[SplitLift]]:
+        """Ask for partitions; a call that fails as a whole is a failed try, as capacity must hold."""
+        try:
+            return self._ask("split_lift", requests)
+        except ControllerError as error:
+            failed: Reply[SplitLift] = Reply(value=None, reason="schema", detail=str(error))
+            return [failed for _ in requests]
 
     # -- merge -------------------------------------------------------------------------------------
 
@@ -328,7 +340,7 @@ class _Worker:
         requests = growth.merge_requests(sorted(dirty), minimum=self.settings.merge_min)
         if not requests:
             return dirty
-        replies = self._ask("merge", self.organizer.merge, requests)
+        replies = self._ask("merge", requests)
         for request, reply in zip(requests, replies, strict=True):
             self.report.usage += reply.usage
             proposal = reply.value
@@ -358,7 +370,7 @@ class _Worker:
         ]
         if not requests:
             return
-        replies = self._ask("consolidate", self.organizer.consolidate, requests)
+        replies = self._ask("consolidate", requests)
         for request, reply in zip(requests, replies, strict=True):
             self.report.usage += reply.usage
             proposal = reply.value

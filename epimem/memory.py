@@ -23,7 +23,7 @@ from epimem.bank.intake import Caller
 from epimem.bank.journal import Clock, wall_clock
 from epimem.build import BuildReport, ImportedRecord, RefusedRecord, Rejects
 from epimem.build import build as run_build
-from epimem.config import Config
+from epimem.config import Config, GateMode
 from epimem.errors import (
     AccessError,
     ConfigError,
@@ -34,8 +34,12 @@ from epimem.feedback import Feedback, feedback
 from epimem.ingest import IngestReport, Progress, ingest
 from epimem.maintain import MaintainReport, maintain
 from epimem.operations.base import Limits
+from epimem.operations.update import VisualMode
 from epimem.protocols import Encoder, MemoryController, TreeOrganizer
+from epimem.question_images import QuestionImages
 from epimem.reembed import ReembedReport, reembed
+from epimem.refine import MAX_ATTEMPTS, Host, Refinement, RefineResult
+from epimem.rehearsal import Rehearsal
 from epimem.retrieve import Question, Roles, explain, retrieve
 from epimem.schema.contribution import read_contribution
 from epimem.schema.ids import IdGenerator, sha256, uuid7
@@ -82,6 +86,8 @@ class ExperienceMemory:
         self.caller = caller
         self.notice = ""
         self._controllers = controllers
+        self._given_controllers = controllers is not None
+        self._question_images: QuestionImages | None = None
         self._ids = ids
         self._clock = clock
         self._serving = Serving(
@@ -196,7 +202,18 @@ class ExperienceMemory:
     def close(self) -> None:
         """Save derived data to the cache, where that is worth it, and close all files."""
         self._serving.close()
+        if self._question_images is not None:
+            self._question_images.close()
+        self._close_controllers()
         self.bank.close()
+
+    def _close_controllers(self) -> None:
+        """End what controllers of the settings started (a server, say); given ones are the caller's."""
+        if not self._given_controllers:
+            for role in self._controllers or ():
+                close = getattr(role, "close", None)
+                if close is not None:
+                    close()
 
     def __enter__(self) -> Self:
         return self
@@ -230,14 +247,22 @@ class ExperienceMemory:
     def controllers(self) -> tuple[MemoryController, TreeOrganizer]:
         """Memory controller and tree organizer, by the configured specs."""
         if self._controllers is None:
-            controller, _ = plugins.load_controllers(
-                self.config.memory_controller.spec, self.config.tree
-            )
-            _, organizer = plugins.load_controllers(
-                self.config.tree_organizer.spec, self.config.tree
-            )
-            self._controllers = (controller, organizer)
+            self._controllers = plugins.load_controllers(self.config)
         return self._controllers
+
+    def use_controllers(self, memory_controller: str | None, tree_organizer: str | None) -> None:
+        """Fill roles by these specs instead of those of the settings; None leaves a role as it is."""
+        config = self.config
+        wanted = {"memory_controller": memory_controller, "tree_organizer": tree_organizer}
+        roles = {
+            role: getattr(config, role).model_copy(update={"spec": spec})
+            for role, spec in wanted.items()
+            if spec is not None
+        }
+        if roles:
+            self._close_controllers()
+            self._controllers, self._given_controllers = None, False
+            self.config = config.model_copy(update=roles)
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -317,17 +342,28 @@ class ExperienceMemory:
         )
 
     def maintain(
-        self, *, max_steps: int | None = None, progress: Progress | None = None
+        self,
+        *,
+        max_steps: int | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
     ) -> MaintainReport:
         """Organize the inbox into the tree.
+
+        Args:
+            max_steps: stop after so many steps; None: when the inbox is empty.
+            dry_run: ask the organizer and check what it proposes, but write nothing: `planned` of the
+                report says what would be done.
+            progress: called with (phase, done, total).
 
         Raises:
             BankBusyError: another maintainer is at work.
         """
 
         def organize() -> MaintainReport:
-            return maintain(
-                self.bank,
+            target = Rehearsal(self.bank, self._ids) if dry_run else self.bank
+            report = maintain(
+                target,
                 self.controllers[1],
                 self._serving.namer(),
                 settings=self.config.tree,
@@ -336,10 +372,12 @@ class ExperienceMemory:
                 deadline_s=self.config.tree_organizer.deadline_s,
                 progress=progress,
             )
+            report.planned = target.planned if isinstance(target, Rehearsal) else []
+            return report
 
         # The encoder is not changed while a maintainer is at work, only before it starts.
         report = self._serving.following(organize)
-        if report.steps:
+        if report.steps and not dry_run:
             self._serving.following(self._keep_index)
         return report
 
@@ -375,6 +413,7 @@ class ExperienceMemory:
         budget: Budget | None = None,
         minimum_authority: Authority = "none",
         exclude: Sequence[str] = (),
+        gate: GateMode | None = None,
     ) -> MemoryInput:
         """Return what the bank knows for a question: rules, one lesson, or nothing.
 
@@ -391,6 +430,8 @@ class ExperienceMemory:
             minimum_authority: of what may be recalled.
             exclude: ids of items that the caller has had for this question and wants something beside;
                 what an excluded rule speaks for is left out too.
+            gate: whether crops go along: "adaptive" (the controller decides; the seed's form),
+                "always" or "off"; that of the settings by default.
 
         Raises:
             RecordError: the question is empty or holds refused characters.
@@ -415,6 +456,7 @@ class ExperienceMemory:
                     organizer,
                     gate_deadline_s=self.config.memory_controller.deadline_s,
                     select_deadline_s=self.config.tree_organizer.deadline_s,
+                    gate=gate or self.config.gate,
                 ),
                 asked,
                 budget=budget or self.config.budget,
@@ -425,6 +467,80 @@ class ExperienceMemory:
                 now=self._clock(),
             )
         )
+
+    def start_refine(
+        self,
+        question: str,
+        *,
+        images: Sequence[bytes] = (),
+        max_attempts: int = MAX_ATTEMPTS,
+        visual: VisualMode = "evolving",
+        gate: GateMode | None = None,
+        budget: Budget | None = None,
+    ) -> Refinement:
+        """Begin question-level memory for one question; the returned object goes step by step.
+
+        Nothing of it enters the bank, which may be frozen.
+
+        Args:
+            question: as it is asked.
+            images: files (PNG, JPEG, WebP) of the question's images, in page order.
+            max_attempts: 1 to 5, the first attempt included.
+            visual: "evolving" evidence (the seed's form), "frozen" after the first, or "none".
+            gate: "adaptive" (the seed's form), "always" or "off"; that of the settings by default.
+            budget: characters, images and pixels of one memory input.
+
+        Raises:
+            RecordError: the question is empty, or `max_attempts` out of range.
+            ImageError: an image is refused.
+        """
+        if self._question_images is None:
+            self._question_images = QuestionImages()
+        return Refinement(
+            bank=self.bank,
+            controller=self.controllers[0],
+            images=self._question_images,
+            question=question,
+            pages=tuple(self._question_images.add(data) for data in images),
+            ids=self._ids,
+            budget=budget or self.config.budget,
+            deadline_s=self.config.memory_controller.deadline_s,
+            max_attempts=max_attempts,
+            visual=visual,
+            gate=gate or self.config.gate,
+        )
+
+    def refine(
+        self,
+        question: str,
+        host: Host,
+        *,
+        images: Sequence[bytes] = (),
+        max_attempts: int = MAX_ATTEMPTS,
+        visual: VisualMode = "evolving",
+        gate: GateMode | None = None,
+        budget: Budget | None = None,
+    ) -> RefineResult:
+        """Let a host attempt a question with memory that is revised between its attempts.
+
+        Args:
+            question: as it is asked.
+            host: takes a memory input, returns an `Attempt` with its answer and trace.
+            images: as for `start_refine`, like all that follow.
+            max_attempts: see there.
+            visual: see there.
+            gate: see there.
+            budget: see there.
+        """
+        session = self.start_refine(
+            question,
+            images=images,
+            max_attempts=max_attempts,
+            visual=visual,
+            gate=gate,
+            budget=budget,
+        )
+        return session.run(host)
 
     def crop_png(self, crop: Crop) -> bytes:
         """Return the PNG of a crop; cut again from the source where the cache was emptied."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from epimem.config import TreeConfig
+from epimem.config import Config, TreeConfig
 from epimem.errors import PluginError
 from epimem.protocols import MemoryController, TreeOrganizer
 
@@ -41,20 +41,50 @@ def _import(point: EntryPoint) -> Any:
         ) from error
 
 
-def load_controllers(spec: str, settings: TreeConfig) -> tuple[MemoryController, TreeOrganizer]:
-    """Return both roles of a controller spec; the part before ":" names the entry point.
+def load_controllers(config: Config) -> tuple[MemoryController, TreeOrganizer]:
+    """Return both roles by the specs of the settings, `NAME` or `NAME:ARGUMENT`.
 
-    An entry point is a function that takes the floors of likeness as keywords `place_min`,
-    `scope_min` and `merge_min`, and what stands after ":" as `argument` where there is something.
+    NAME is an entry point: a function that takes the keywords `memory_controller` and `tree_organizer`
+    (the argument where this entry point fills that role, "" where the spec has none, else None),
+    `settings` (`epimem.config.TreeConfig`) and `deadline_s` (seconds one call of a model may take), and
+    returns both roles, None for one it was not asked for. Where one entry point fills both roles it is
+    called once, so that they can share a model or a server.
+
+    Raises:
+        PluginError: no such entry point, it needs a package that is missing, or it did not return what
+            it was asked for.
+        ConfigError: the argument is wrong.
     """
+    controller, organizer = config.memory_controller, config.tree_organizer
+    (first, left), (second, right) = _parts(controller.spec), _parts(organizer.spec)
+    if first == second:
+        deadline_s = max(controller.deadline_s, organizer.deadline_s)
+        return _checked(_call(first, left, right, config.tree, deadline_s), first, first)
+    filled, _ = _call(first, left, None, config.tree, controller.deadline_s)
+    _, organized = _call(second, None, right, config.tree, organizer.deadline_s)
+    return _checked((filled, organized), first, second)
+
+
+def _parts(spec: str) -> tuple[str, str]:
     name, _, argument = spec.partition(":")
-    make = load(CONTROLLERS, name)
-    options: dict[str, object] = {
-        "place_min": settings.place_min,
-        "scope_min": settings.scope_min,
-        "merge_min": settings.merge_min,
-    }
-    if argument:
-        options["argument"] = argument
-    pair: tuple[MemoryController, TreeOrganizer] = make(**options)
+    return name, argument
+
+
+def _call(
+    name: str, left: str | None, right: str | None, settings: TreeConfig, deadline_s: float
+) -> tuple[MemoryController | None, TreeOrganizer | None]:
+    pair: tuple[MemoryController | None, TreeOrganizer | None] = load(CONTROLLERS, name)(
+        memory_controller=left, tree_organizer=right, settings=settings, deadline_s=deadline_s
+    )
     return pair
+
+
+def _checked(
+    pair: tuple[MemoryController | None, TreeOrganizer | None], first: str, second: str
+) -> tuple[MemoryController, TreeOrganizer]:
+    controller, organizer = pair
+    if controller is None:
+        raise PluginError(f"{first} has no memory controller", field="memory_controller")
+    if organizer is None:
+        raise PluginError(f"{second} has no tree organizer", field="tree_organizer")
+    return controller, organizer

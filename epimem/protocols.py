@@ -7,7 +7,7 @@ the reason why there is none; it never carries both. A controller that fails as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal, Protocol, TypeVar
 
@@ -20,6 +20,7 @@ from epimem.schema.proposal import Consolidate, Merge, Place, Reason, SplitLift
 from epimem.schema.receipt import Usage
 from epimem.schema.run import Run
 from epimem.schema.tree import Node
+from epimem.schema.working_memory import Update, WorkingMemory
 
 Vector = NDArray[np.float32]
 T = TypeVar("T")
@@ -37,18 +38,39 @@ class Reply(Generic[T]):
 
 
 @dataclass(frozen=True)
+class Picture:
+    """An image that a controller may look at: a page of a question, or a crop.
+
+    Nothing is read before `png` is called. `page` is its number in the question, 0 for a crop; `width`
+    and `height` are those of the upright image, in pixels.
+    """
+
+    image_id: str
+    width: int
+    height: int
+    page: int = 0
+    read: Callable[[int], bytes | None] = field(default=lambda _: None, compare=False, repr=False)
+
+    def png(self, max_pixels: int) -> bytes | None:
+        """Return the image as PNG, scaled down to at most so many pixels; None where it is gone."""
+        return self.read(max_pixels)
+
+
+@dataclass(frozen=True)
 class DeriveRequest:
     """A run to derive from. The verdict is typed; the reference never comes along.
 
     `batch` holds the questions of the runs that were handed in around it, its own among them: what
     stands in one of them only is peculiar to that question. It depends on the order of contribution
-    alone, so that an interrupted ingest goes on as if it had not been.
+    alone, so that an interrupted ingest goes on as if it had not been. `pages` are the pages of the
+    question that the bank has, in order.
     """
 
     run: Run
     verdict: Literal["right", "wrong", "unknown"]
     verdict_source: VerdictSource
     batch: tuple[str, ...] = ()
+    pages: tuple[Picture, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,7 +85,8 @@ class Derived:
 class GateRequest:
     """Whether crops go along: decided on the question and the descriptions of what was selected.
 
-    `crops` counts the available crops per item id; `question_images` counts the question's own.
+    `crops` counts the available crops per item id; `question_images` counts the question's own, and
+    `pages` are those of them that the bank has.
     """
 
     question: str
@@ -71,10 +94,36 @@ class GateRequest:
     items: tuple[Item, ...]
     crops: Mapping[str, int]
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    pages: tuple[Picture, ...] = ()
+
+
+@dataclass(frozen=True)
+class UpdateRequest:
+    """One attempt at a question, and the question-level memory to revise after it.
+
+    `crop` shows the evidence that the memory holds now, None where it holds none. `trace` is the run of
+    the attempt, or its transcript as text. `attempt` counts from 1; `left` attempts may follow.
+    `visual` says what may become of the evidence: in "none" there is none to write, in "frozen" it
+    may be written once and is then retained.
+    """
+
+    question: str
+    pages: tuple[Picture, ...]
+    memory: WorkingMemory
+    answer: str
+    trace: Run | str
+    attempt: int
+    left: int
+    crop: Picture | None = None
+    visual: Literal["none", "frozen", "evolving"] = "evolving"
 
 
 class MemoryController(Protocol):
-    """Derives lessons from runs and decides whether crops go along."""
+    """Derives lessons from runs, decides whether crops go along, and revises question-level memory.
+
+    A controller that has several calls in flight may say how many in an attribute `concurrency`; a batch
+    then gets that much more time than a single call.
+    """
 
     name: str
     prompt_version: str
@@ -85,6 +134,10 @@ class MemoryController(Protocol):
 
     def gate(self, requests: Sequence[GateRequest]) -> Sequence[Reply[Literal[0, 1]]]:
         """Return 1 where crops go along."""
+        ...
+
+    def update(self, requests: Sequence[UpdateRequest]) -> Sequence[Reply[Update]]:
+        """Return the revised memory per attempt: text, evidence, gate and stop together."""
         ...
 
 
@@ -146,7 +199,8 @@ class ConsolidateRequest:
 class SelectRequest:
     """A question and its candidates, best first. `strict` forbids rules and a lesson together.
 
-    `families` names the task family of each candidate, empty where it has none.
+    `families` names the task family of each candidate, empty where it has none; `crops` holds pictures
+    of the evidence of each, best first, and `pages` those of the question.
     """
 
     question: str
@@ -157,6 +211,8 @@ class SelectRequest:
     max_lessons: int
     strict: bool = False
     families: Mapping[str, str] = field(default_factory=dict)
+    crops: Mapping[str, tuple[Picture, ...]] = field(default_factory=dict)
+    pages: tuple[Picture, ...] = ()
 
 
 class TreeOrganizer(Protocol):

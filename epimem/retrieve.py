@@ -8,15 +8,17 @@ and a controller that fails gives an empty memory input with a warning, not a cr
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from epimem import compose, deadline
+from epimem import calls, compose, gate, pictures
 from epimem.bank.bank import Bank
+from epimem.bank.costs import Costs
 from epimem.bank.journal import timestamp
 from epimem.bank.recall import Recall, RecallResult
+from epimem.config import GateMode
 from epimem.errors import (
     BankBusyError,
     BankCorruptError,
@@ -24,7 +26,7 @@ from epimem.errors import (
     RecordError,
     StorageError,
 )
-from epimem.protocols import GateRequest, MemoryController, SelectRequest, TreeOrganizer
+from epimem.protocols import MemoryController, SelectRequest, TreeOrganizer
 from epimem.schema.ids import IdGenerator, question_key
 from epimem.schema.lesson import AUTHORITIES, Authority
 from epimem.schema.memory_input import Budget, MemoryInput, Selection, Verdict
@@ -59,12 +61,13 @@ class Question:
 
 @dataclass(frozen=True)
 class Roles:
-    """Who decides, and how long a call of each may take (seconds)."""
+    """Who decides, how long a call of each may take (seconds), and whether the gate is asked at all."""
 
     controller: MemoryController
     organizer: TreeOrganizer
     gate_deadline_s: float
     select_deadline_s: float
+    gate: GateMode = "adaptive"
 
 
 def retrieve(
@@ -102,27 +105,38 @@ def retrieve(
     nodes = bank.nodes([candidate.node_id for candidate in found.candidates])
     sources = bank.nodes([key for node in nodes.values() for key in node.supported_by])
     selection, warning, usage = _select(
-        roles, question, found, (nodes, sources), budget=budget, strict=strict_selection
+        bank, roles, question, found, (nodes, sources), budget=budget, strict=strict_selection
     )
     chosen = [nodes[node_id] for node_id in _in_order(selection, found, nodes)]
     items = compose.items(chosen, sources)
     evidence = compose.evidence(chosen, sources)
-    gate, gate_warning, gate_usage = _gate(roles, question, items, evidence)
+    opened = gate.decide(
+        bank,
+        roles.controller,
+        question.text,
+        question.image_ids,
+        items,
+        evidence,
+        mode=roles.gate,
+        deadline_s=roles.gate_deadline_s,
+    )
     answer = compose.memory_input(
         bank,
         retrieval_id=ids(),
         bank_seq=found.bank_seq,
         items=items,
         evidence=evidence,
-        gate=gate,
+        gate=opened.value,
         budget=budget,
     ).model_copy(
         update={
             "searchable": found.searchable,
             "question_shortened": found.question_shortened,
             "truncated_tokens": found.truncated_tokens,
-            "warning": "; ".join(part for part in (warning, gate_warning, _withheld(bank)) if part),
-            "usage": usage + gate_usage,
+            "warning": "; ".join(
+                part for part in (warning, opened.warning, _withheld(bank)) if part
+            ),
+            "usage": usage + opened.usage,
         }
     )
     answer = _log(bank, question, answer, found, selection, now)
@@ -191,6 +205,7 @@ def _check(question: Question) -> None:
 
 
 def _select(
+    bank: Bank,
     roles: Roles,
     question: Question,
     found: RecallResult,
@@ -212,13 +227,17 @@ def _select(
         max_lessons=budget.max_lessons,
         strict=strict,
         families={key: _family(node, sources) for key, node in nodes.items()},
+        crops=pictures.crops(bank, compose.evidence(list(nodes.values()), sources)),
+        pages=pictures.stored_pages(bank, question.image_ids),
     )
     try:
-        reply = deadline.call(
-            "tree organizer: select",
-            lambda: roles.organizer.select([request]),
+        reply = calls.ask(
+            Costs(bank.side),
+            "tree organizer",
+            roles.organizer,
+            "select",
+            [request],
             kind=Selection,
-            expected=1,
             deadline_s=roles.select_deadline_s,
         )[0]
     except ControllerError as error:
@@ -264,35 +283,6 @@ def _lawful(selection: Selection, request: SelectRequest) -> tuple[Selection, st
     if broken:
         return Selection(verdicts=selection.verdicts), "the selection broke its bounds"
     return selection, ""
-
-
-def _gate(
-    roles: Roles,
-    question: Question,
-    items: Sequence[Any],
-    evidence: Mapping[str, Sequence[Any]],
-) -> tuple[int, str, Usage]:
-    if not any(evidence.values()):
-        return 0, "", Usage()
-    request = GateRequest(
-        question=question.text,
-        question_images=len(question.image_ids),
-        items=tuple(items),
-        crops={key: len(found) for key, found in evidence.items()},
-        notes={key: tuple(item.note for item in found) for key, found in evidence.items()},
-    )
-    try:
-        reply = deadline.call(
-            "memory controller: gate",
-            lambda: roles.controller.gate([request]),
-            kind=int,
-            expected=1,
-            deadline_s=roles.gate_deadline_s,
-        )[0]
-    except ControllerError as error:
-        return 0, str(error), Usage()
-    warning = f"gate gave nothing usable: {reply.reason}" if reply.value is None else ""
-    return (1 if reply.value == 1 else 0), warning, reply.usage
 
 
 def logged(bank: Bank, question: Question) -> MemoryInput | None:

@@ -17,12 +17,14 @@ from epimem.protocols import (
     Reply,
     SelectRequest,
     SplitRequest,
+    UpdateRequest,
 )
 from epimem.schema.atif import AgentInfo, Step, Trajectory
 from epimem.schema.lesson import IndexText, LessonDraft
 from epimem.schema.memory_input import Selection
 from epimem.schema.proposal import Consolidate, Merge, NewCategory, Part, Place, SplitLift
 from epimem.schema.run import Answer, Run, System, Task
+from epimem.schema.working_memory import Update
 
 Script = Callable[[Any], Any]
 
@@ -31,7 +33,8 @@ class ScriptedMemoryController:
     """A memory controller that follows a script: one function per method, one request at a time.
 
     A function may return a value, a `Reply`, or raise. Without a script, `derive` yields one lesson
-    whose guidance is the run's answer, and `gate` opens where crops are there.
+    whose guidance is the run's answer, `gate` opens where crops are there, and `update` notes the
+    answer and retains the evidence.
     """
 
     name = "scripted"
@@ -41,9 +44,11 @@ class ScriptedMemoryController:
         *,
         derive: Script | None = None,
         gate: Script | None = None,
+        update: Script | None = None,
         prompt_version: str = "1",
     ) -> None:
         self.prompt_version = prompt_version
+        self._update = update or answer_as_memory
         self._derive = derive or answer_as_lesson
         self._gate = gate or (lambda request: 1 if any(request.crops.values()) else 0)
         self.calls: list[str] = []
@@ -57,6 +62,11 @@ class ScriptedMemoryController:
         """Return what the script says of each question."""
         self.calls.append("gate")
         return [_reply(self._gate(request)) for request in requests]
+
+    def update(self, requests: Sequence[UpdateRequest]) -> Sequence[Reply[Update]]:
+        """Return what the script says of each attempt."""
+        self.calls.append("update")
+        return [_reply(self._update(request)) for request in requests]
 
 
 class ScriptedTreeOrganizer:
@@ -116,6 +126,11 @@ def answer_as_lesson(request: DeriveRequest) -> Derived:
         ),
     )
     return Derived((draft,))
+
+
+def answer_as_memory(request: UpdateRequest) -> Update:
+    """Note the last answer; leave the evidence as it is."""
+    return Update(guidance=f"The last answer was: {request.answer}")
 
 
 def nearest_or_new(request: PlaceRequest) -> Place:

@@ -15,15 +15,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from epimem.config import TreeConfig
     from epimem.protocols import MemoryController, TreeOrganizer
 
 
 def load(
-    *, place_min: float = 0.6, scope_min: float = 0.85, merge_min: float = 0.9
+    *,
+    memory_controller: str | None,
+    tree_organizer: str | None,
+    settings: TreeConfig,
+    deadline_s: float,
 ) -> tuple[MemoryController, TreeOrganizer]:
-    """Return the two embedded controllers; the floors are those of `epimem.config.TreeConfig`."""
+    """Return the two embedded controllers; they take no argument and need no time.
+
+    Raises:
+        ConfigError: something stands after "embedded:".
+    """
     from controllers.embedded.memory_controller import EmbeddedMemoryController
     from controllers.embedded.tree_organizer import EmbeddedTreeOrganizer
+    from epimem.errors import ConfigError
 
-    organizer = EmbeddedTreeOrganizer(place_min=place_min, scope_min=scope_min, merge_min=merge_min)
+    del deadline_s
+    for argument in (memory_controller, tree_organizer):
+        if argument:
+            raise ConfigError("takes no argument", field="embedded", got=argument)
+    organizer = EmbeddedTreeOrganizer(
+        place_min=settings.place_min, scope_min=settings.scope_min, merge_min=settings.merge_min
+    )
     return EmbeddedMemoryController(), organizer

@@ -231,6 +231,17 @@ class BankReader:
             raise BankCorruptError("a stored image row does not match its checksum", field=image_id)
         return str(row.blob)
 
+    def image_sizes(self, image_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """Return (width, height) in pixels of those images that are stored, by id."""
+        table = tables.images
+        found: dict[str, tuple[int, int]] = {}
+        with self._db.read() as connection:
+            for part in reading.chunks(image_ids):
+                for row in connection.execute(select(table).where(table.c.image_id.in_(part))):
+                    if check.image_checksum(row) == row.checksum:
+                        found[row.image_id] = (row.width, row.height)
+        return found
+
     def run_states(self, run_ids: Sequence[str] | None = None) -> dict[str, tuple[str, str]]:
         """Return (state, reason) by run id."""
         with self._db.read() as connection:

@@ -32,6 +32,12 @@ CREATE UNIQUE INDEX IF NOT EXISTS once_per_run_and_rest ON retrievals (run_id, r
 CREATE TABLE IF NOT EXISTS feedback (
     id INTEGER PRIMARY KEY, at TEXT NOT NULL, retrieval_id TEXT NOT NULL, body TEXT NOT NULL
 );
+CREATE TABLE IF NOT EXISTS calls (
+    id INTEGER PRIMARY KEY, at TEXT NOT NULL, role TEXT NOT NULL, operation TEXT NOT NULL,
+    model TEXT NOT NULL, prompt_version TEXT NOT NULL, calls INTEGER NOT NULL,
+    tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, cached INTEGER NOT NULL,
+    seconds REAL NOT NULL, reason TEXT NOT NULL, detail TEXT NOT NULL, raw TEXT NOT NULL
+);
 """
 
 
@@ -105,6 +111,8 @@ class Side:
     def purge(self, ids: Iterable[str], run_ids: Iterable[str] = ()) -> int:
         """Forget every retrieval that showed one of these items with its feedback, and all caches.
 
+        The words of refused replies go as well; what the calls cost stays.
+
         Returns the number of forgotten retrievals.
 
         Raises:
@@ -122,6 +130,8 @@ class Side:
                     gone.append((row["retrieval_id"],))
             for table in ("retrievals", "feedback"):
                 log.executemany(f"DELETE FROM {table} WHERE retrieval_id = ?", gone)  # noqa: S608
+            # A refused reply may quote whatever its model was shown; which items, nobody knows.
+            log.execute("UPDATE calls SET detail = '', raw = '' WHERE raw != '' OR detail != ''")
         with translated(self.log_path):
             self._empty_log_pages()
             self._empty_cache()

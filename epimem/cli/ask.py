@@ -16,20 +16,24 @@ from epimem.cli.options import (
     checked_path,
     command,
     json_option,
+    memory_controller_option,
     namespace_option,
     open_bank,
     phase_option,
+    tree_organizer_option,
 )
 from epimem.cli.output import draw, draws, emit, note, visible, write
 from epimem.errors import NotFoundError
 
 if TYPE_CHECKING:
+    from epimem.config import GateMode
     from epimem.memory import ExperienceMemory
     from epimem.schema.lesson import Authority, VerdictSource
     from epimem.schema.memory_input import Budget, MemoryInput
 
 Mode = Literal["fused", "dense", "lexical"]
 # As `epimem.schema.lesson` has them; that module is too heavy for `--help`.
+GATES = ("adaptive", "always", "off")
 AUTHORITIES = ("none", "observed", "reviewed", "owner")
 VERDICT_SOURCES = ("oracle", "verifier", "peer", "self", "none")
 
@@ -89,6 +93,14 @@ VERDICT_SOURCES = ("oracle", "verifier", "peer", "self", "none")
 @click.option("--max-chars", type=int, metavar="N", help="Length of the text.  [default: 6000]")
 @click.option("--max-images", type=int, metavar="N", help="Most crops.  [default: 4]")
 @click.option("--max-pixels", type=int, metavar="N", help="Pixels a crop.  [default: 1048576]")
+@click.option(
+    "--gate",
+    type=click.Choice(GATES),
+    help="Whether crops go along: decided for each question, always, or never.  "
+    "[default: that of the settings, adaptive]",
+)
+@memory_controller_option
+@tree_organizer_option
 @click.option("--crops", type=str, metavar="DIR", help="Write the crops into this folder.")
 @click.option("--text", "as_text", is_flag=True, help="Print the rendered text only.")
 def retrieve(  # noqa: PLR0913, PLR0917 - one parameter an option
@@ -103,6 +115,9 @@ def retrieve(  # noqa: PLR0913, PLR0917 - one parameter an option
     mode: Mode | None,
     min_authority: Authority,
     exclude: tuple[str, ...],
+    gate: GateMode | None,
+    memory_controller: str | None,
+    tree_organizer: str | None,
     crops: str | None,
     as_text: bool,  # noqa: FBT001 - a flag of click
     **limits: int | None,
@@ -112,7 +127,14 @@ def retrieve(  # noqa: PLR0913, PLR0917 - one parameter an option
     folder = _writable_folder(crops) if crops is not None else None
     early = EarlyEncoder(bank, asked)
     ids = image_ids(images)
-    with open_bank(bank, read_only=True, encoder=early.result()) as memory:
+    opened = open_bank(
+        bank,
+        read_only=True,
+        encoder=early.result(),
+        memory_controller=memory_controller,
+        tree_organizer=tree_organizer,
+    )
+    with opened as memory:
         answer = memory.retrieve(
             asked,
             images=ids,
@@ -125,6 +147,7 @@ def retrieve(  # noqa: PLR0913, PLR0917 - one parameter an option
             budget=_budget(memory.config.budget, limits),
             minimum_authority=min_authority,
             exclude=exclude,
+            gate=gate,
         )
         _print_answer(answer, as_text=as_text)
         if folder is not None:

@@ -21,8 +21,10 @@ from epimem.cli.options import (
     command,
     image_option,
     json_option,
+    memory_controller_option,
     open_bank,
     phase_option,
+    tree_organizer_option,
 )
 from epimem.cli.output import draw, draws, emit, note, visible
 from epimem.cli.progress import Report, progress
@@ -51,10 +53,18 @@ OWN_FORMAT = "jsonl"
 @bank_argument
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Try at most so many runs.")
 @click.option("--retry-now", is_flag=True, help="Try runs that failed before without waiting.")
+@memory_controller_option
 @phase_option
-def ingest(bank: Path, limit: int | None, retry_now: bool, phase: Phase) -> None:  # noqa: FBT001
+def ingest(
+    bank: Path,
+    limit: int | None,
+    retry_now: bool,  # noqa: FBT001 - a flag of click
+    memory_controller: str | None,
+    phase: Phase,
+) -> None:
     """Ingest and print the report."""
-    with open_bank(bank, phase=phase) as memory, progress() as report:
+    opened = open_bank(bank, phase=phase, memory_controller=memory_controller)
+    with opened as memory, progress() as report:
         if retry_now:
             memory.bank.retry_now()
         result = memory.ingest(limit=limit, progress=report)
@@ -69,17 +79,35 @@ def ingest(bank: Path, limit: int | None, retry_now: bool, phase: Phase) -> None
     "operation is checked and applied by itself, so the bank is sound whenever this stops.\n\n"
     "Ctrl-C stops after the step under way; the same command goes on from there. One maintainer "
     "works at a time: a second one gets bank_locked_elsewhere (exit 6).\n\n"
+    "--dry-run asks the organizer and checks what it proposes, but writes nothing to the bank: it "
+    "prints what would be done, one JSON line for each step, operation and refusal. The calls of "
+    "a model are made, and cost what they cost.\n\n"
     "Prints one JSON line: steps, placed, waiting, operations by kind, rejections by reason, "
     "usage.",
-    examples=("epimem maintain my-bank", "epimem maintain my-bank --steps 1"),
+    examples=(
+        "epimem maintain my-bank",
+        "epimem maintain my-bank --steps 1 --dry-run",
+        "epimem maintain my-bank --tree-organizer openai:http://127.0.0.1:8000/v1#organizer",
+    ),
 )
 @bank_argument
 @click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Do at most so many steps.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@tree_organizer_option
 @phase_option
-def maintain(bank: Path, steps: int | None, phase: Phase) -> None:
+def maintain(
+    bank: Path,
+    steps: int | None,
+    dry_run: bool,  # noqa: FBT001 - a flag of click
+    tree_organizer: str | None,
+    phase: Phase,
+) -> None:
     """Maintain and print the report."""
-    with open_bank(bank, phase=phase) as memory, progress() as report:
-        result = memory.maintain(max_steps=steps, progress=report)
+    opened = open_bank(bank, read_only=dry_run, phase=phase, tree_organizer=tree_organizer)
+    with opened as memory, progress() as report:
+        result = memory.maintain(max_steps=steps, dry_run=dry_run, progress=report)
+    for item in result.planned:
+        emit(item)
     emit(maintain_values(result))
 
 
@@ -188,7 +216,13 @@ def _opened_or_made(bank: Path, settings: BankSettings, phase: Phase) -> Iterato
             # Another build made it first, with settings that are compared below.
             if error.code != "bank_exists" or not (bank / FILE_NAME).exists():
                 raise
-    with open_bank(bank, phase=phase) as memory:
+    opened = open_bank(
+        bank,
+        phase=phase,
+        memory_controller=settings.memory_controller,
+        tree_organizer=settings.tree_organizer,
+    )
+    with opened as memory:
         agree(memory, settings)
         yield memory
 

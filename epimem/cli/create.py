@@ -129,6 +129,8 @@ def _config(settings: BankSettings) -> Config:
         "caller": _given(caller),
         "encoder": _given({"model": model}),
         "tree": _given({"capacity": settings.capacity}),
+        "memory_controller": _given({"spec": settings.memory_controller}),
+        "tree_organizer": _given({"spec": settings.tree_organizer}),
     }
     return config.parse(_given(values))
 

@@ -14,8 +14,10 @@ from epimem.cli.options import (
     checked_path,
     command,
     json_option,
+    memory_controller_option,
     namespace_option,
     open_bank,
+    tree_organizer_option,
 )
 from epimem.cli.output import draw, draws, emit, note, visible
 from epimem.cli.progress import progress
@@ -120,6 +122,8 @@ COLUMNS = ("solved", "product - arm", "seeds", "time", "tokens", "empty", "faile
     metavar="TEXT",
     help="A text that stands in the data set and nowhere else; repeatable.",
 )
+@memory_controller_option
+@tree_organizer_option
 @click.option("--work", metavar="DIR", help="Folder for results.  [default: PATH.eval]")
 @json_option
 def eval_(  # noqa: PLR0913, PLR0917 - one parameter an option
@@ -137,6 +141,8 @@ def eval_(  # noqa: PLR0913, PLR0917 - one parameter an option
     deadline: float,
     startup: float,
     canaries: tuple[str, ...],
+    memory_controller: str | None,
+    tree_organizer: str | None,
     work: str | None,
     as_json: bool,  # noqa: FBT001 - a flag of click
 ) -> int:
@@ -150,7 +156,15 @@ def eval_(  # noqa: PLR0913, PLR0917 - one parameter an option
     folder = checked_path(work) if work is not None else bank.with_name(bank.name + ".eval")
     names = [name.strip() for name in arms.split(",")]
     with ExitStack() as stack:
-        memory = stack.enter_context(open_bank(bank, read_only=True, phase="evaluation"))
+        memory = stack.enter_context(
+            open_bank(
+                bank,
+                read_only=True,
+                phase="evaluation",
+                memory_controller=memory_controller,
+                tree_organizer=tree_organizer,
+            )
+        )
         require_frozen(memory)
         setup = {
             "bank": memory.bank.bank_id,
@@ -158,6 +172,10 @@ def eval_(  # noqa: PLR0913, PLR0917 - one parameter an option
             "solver": solver,
             "scorer": scorer or "equal texts",
             "asked with": asking.plain(),
+            "controllers": [
+                memory.config.memory_controller.spec,
+                memory.config.tree_organizer.spec,
+            ],
             "nearest": nearest,
         }
         report = stack.enter_context(progress())

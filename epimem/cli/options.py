@@ -114,6 +114,20 @@ image_option: Decorator[Any] = click.option(
 )
 
 
+memory_controller_option: Decorator[Any] = click.option(
+    "--memory-controller",
+    metavar="SPEC",
+    help="Who derives lessons and gates crops: embedded, openai:URL#MODEL, "
+    "transformers:PATH[+ADAPTER], vllm:PATH[+ADAPTER].  [default: that of the bank's settings]",
+)
+tree_organizer_option: Decorator[Any] = click.option(
+    "--tree-organizer",
+    metavar="SPEC",
+    help="Who places, merges, splits, consolidates and selects; specs as for "
+    "--memory-controller.  [default: that of the bank's settings]",
+)
+
+
 @dataclass(frozen=True)
 class BankSettings:
     """What a new bank is made with; None where the default is wanted."""
@@ -123,6 +137,8 @@ class BankSettings:
     contributor: str | None
     organisation: str | None
     capacity: int | None
+    memory_controller: str | None = None
+    tree_organizer: str | None = None
 
 
 _SETTINGS = (
@@ -143,6 +159,8 @@ _SETTINGS = (
         metavar="N",
         help="Most children of a node of the tree, 7 to 64.  [default: 16]",
     ),
+    memory_controller_option,
+    tree_organizer_option,
 )
 
 
@@ -167,8 +185,10 @@ def open_bank(
     read_only: bool = False,
     phase: Phase = "construction",
     encoder: Encoder | None = None,
+    memory_controller: str | None = None,
+    tree_organizer: str | None = None,
 ) -> ExperienceMemory:
-    """Open a bank.
+    """Open a bank, with other controllers than those of its settings where some are given.
 
     Raises:
         NotFoundError: there is none; the message says which path was meant.
@@ -181,6 +201,7 @@ def open_bank(
         raise NotFoundError(
             "no bank in this folder", got=str(bank), hint="`epimem init PATH` makes one"
         ) from error
+    memory.use_controllers(memory_controller, tree_organizer)
     if memory.notice:
         note(f"epimem: {memory.notice}")
     return memory

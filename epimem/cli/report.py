@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from epimem.cli.options import bank_argument, command, json_option, open_bank
-from epimem.cli.output import draw, draws, emit, visible
+from epimem.cli.output import draw, draws, emit, note, visible
 from epimem.errors import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -61,13 +61,36 @@ def log(bank: Path, last: int, as_json: bool) -> None:  # noqa: FBT001
     summary="Show what a bank holds.",
     text="Runs by state, nodes by kind, lessons that wait for maintenance, operations by kind, "
     "rejections by reason, namespaces, snapshots, encoder, and the sequence number.\n\n"
-    "Draws a table on a terminal, else prints one JSON line.",
-    examples=("epimem stats my-bank", "epimem stats my-bank --json | jq .nodes.rule"),
+    "--costs shows instead what models cost that worked for this bank: requests, calls (a request "
+    "whose reply could not be read is put once more), refused replies, tokens and seconds, by role, "
+    "operation, model and prompt version. --refused N shows the last N refused replies as they came. "
+    "Controllers without a model cost nothing and are not listed.\n\n"
+    "Draws a table on a terminal, else prints one JSON line (one a row with --costs or --refused).",
+    examples=(
+        "epimem stats my-bank",
+        "epimem stats my-bank --json | jq .nodes.rule",
+        "epimem stats my-bank --costs",
+    ),
 )
 @bank_argument
+@click.option("--costs", is_flag=True, help="Show what the calls of models cost.")
+@click.option(
+    "--refused",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Show the last N replies of models that were refused.",
+)
 @json_option
-def stats(bank: Path, as_json: bool) -> None:  # noqa: FBT001
-    """Show counts."""
+def stats(
+    bank: Path,
+    costs: bool,  # noqa: FBT001 - a flag of click
+    refused: int | None,
+    as_json: bool,  # noqa: FBT001 - a flag of click
+) -> None:
+    """Show counts, or the account of models."""
+    if costs or refused:
+        _show_account(bank, refused, as_json=as_json)
+        return
     with open_bank(bank, read_only=True) as memory:
         values = bank_values(memory)
     if not draws(as_json):
@@ -76,6 +99,25 @@ def stats(bank: Path, as_json: bool) -> None:  # noqa: FBT001
     table = _table("what", "value")
     for name, value in values.items():
         _row(table, name.replace("_", " "), _words(value))
+    draw(table)
+
+
+def _show_account(bank: Path, refused: int | None, *, as_json: bool) -> None:
+    from epimem.bank.costs import Costs
+
+    with open_bank(bank, read_only=True) as memory:
+        account = Costs(memory.bank.side)
+        rows = account.refused(refused) if refused else account.summary()
+    if not draws(as_json):
+        for row in rows:
+            emit(row)
+        return
+    if not rows:
+        note("epimem: no model has worked for this bank")
+        return
+    table = _table(*(name.replace("_", " ") for name in rows[0]))
+    for row in rows:
+        _row(table, *(f"{v:.2f}" if isinstance(v, float) else v for v in row.values()))
     draw(table)
 
 

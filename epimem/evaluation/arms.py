@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from epimem.config import GateMode
 from epimem.evaluation.handout import Handout, handout
 from epimem.evaluation.tasks import PublicTask
 from epimem.memory import ExperienceMemory
@@ -28,7 +29,7 @@ from epimem.schema.memory_input import Budget, MemoryInput
 class Asking:
     """How a bank is asked: the arguments of `retrieve` that are the same for all questions.
 
-    `namespace`, `budget`, `k` and `mode` are those of the bank's settings where None.
+    `namespace`, `budget`, `k`, `mode` and `gate` are those of the bank's settings where None.
     """
 
     namespace: str | None = None
@@ -37,6 +38,7 @@ class Asking:
     k: int | None = None
     mode: Literal["fused", "dense", "lexical"] | None = None
     minimum_authority: Authority = "none"
+    gate: GateMode | None = None
 
     def ask(self, memory: ExperienceMemory, task: PublicTask) -> MemoryInput:
         """Retrieve for a task."""
@@ -50,6 +52,7 @@ class Asking:
             mode=self.mode,
             budget=self.budget,
             minimum_authority=self.minimum_authority,
+            gate=self.gate,
         )
 
     def plain(self) -> dict[str, Any]:

@@ -6,19 +6,19 @@ What they choose is composed as the product composes it: the same budget, the sa
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from epimem import compose, deadline
+from epimem import compose, gate
+from epimem.errors import ControllerError
 from epimem.evaluation.arms import Arm, Asking, Retrieved
 from epimem.evaluation.handout import Handout, handout
 from epimem.evaluation.side_banks import live_lessons
 from epimem.evaluation.tasks import PublicTask
 from epimem.memory import ExperienceMemory
 from epimem.operations.rules import may_select
-from epimem.protocols import GateRequest
 from epimem.schema.ids import uuid7
-from epimem.schema.lesson import AUTHORITIES, Evidence
-from epimem.schema.memory_input import Item, MemoryInput
+from epimem.schema.lesson import AUTHORITIES
+from epimem.schema.memory_input import MemoryInput
 from epimem.schema.tree import Node, family_of
 
 NEAREST = 8
@@ -37,38 +37,27 @@ def composed(
     sources = bank.nodes([key for node in chosen for key in node.supported_by])
     items = compose.items(chosen, sources)
     evidence = compose.evidence(chosen, sources)
+    opened = gate.decide(
+        bank,
+        memory.controllers[0],
+        task.question,
+        task.image_ids,
+        items,
+        evidence,
+        mode=asking.gate or memory.config.gate,
+        deadline_s=memory.config.memory_controller.deadline_s,
+    )
+    if opened.warning:
+        raise ControllerError(opened.warning)
     return compose.memory_input(
         bank,
         retrieval_id=uuid7(),
         bank_seq=bank.head_seq,
         items=items,
         evidence=evidence,
-        gate=_gate(memory, task, items, evidence) if any(evidence.values()) else 0,
+        gate=opened.value,
         budget=asking.limits(memory),
     )
-
-
-def _gate(
-    memory: ExperienceMemory,
-    task: PublicTask,
-    items: Sequence[Item],
-    evidence: Mapping[str, Sequence[Evidence]],
-) -> int:
-    request = GateRequest(
-        question=task.question,
-        question_images=len(task.image_ids),
-        items=tuple(items),
-        crops={key: len(found) for key, found in evidence.items()},
-        notes={key: tuple(item.note for item in found) for key, found in evidence.items()},
-    )
-    reply = deadline.call(
-        "memory controller: gate",
-        lambda: memory.controllers[0].gate([request]),
-        kind=int,
-        expected=1,
-        deadline_s=memory.config.memory_controller.deadline_s,
-    )[0]
-    return 1 if reply.value == 1 else 0
 
 
 class Frequent(Arm):

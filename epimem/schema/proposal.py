@@ -105,7 +105,7 @@ class Consolidate(Record):
 
 
 Proposal = Annotated[Place | Merge | SplitLift | Consolidate, Field(discriminator="op")]
-OpName = Literal["place", "merge", "split_lift", "consolidate", "repair"]
+OpName = Literal["place", "merge", "split_lift", "consolidate", "repair", "update"]
 
 
 class Rejection(Record):

@@ -31,6 +31,7 @@ HEAVY = (
     "pydantic",
 )
 PUBLIC = (
+    "Attempt",
     "Bank",
     "Budget",
     "Caller",
@@ -42,9 +43,11 @@ PUBLIC = (
     "LessonDraft",
     "MemoryInput",
     "Receipt",
+    "RefineResult",
     "Region",
     "Run",
     "SealedOutcome",
+    "WorkingMemory",
 )
 
 

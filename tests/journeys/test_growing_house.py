@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.embedded import load
+from controllers.embedded.memory_controller import EmbeddedMemoryController
 from controllers.embedded.tree_organizer import EmbeddedTreeOrganizer
 from epimem.config import Config, EncoderConfig, TreeConfig
 from epimem.memory import ExperienceMemory
@@ -28,7 +28,7 @@ def _draft(number: int) -> LessonDraft:
 
 def _grown(folder, organizer, batch=4):
     config = Config(encoder=EncoderConfig(model="table:64"), tree=TreeConfig(batch=batch))
-    controller, _ = load()
+    controller = EmbeddedMemoryController()
     with ExperienceMemory.create(
         folder / "bank", config, controllers=(controller, organizer)
     ) as memory:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from controllers.embedded import load
+from controllers.embedded.memory_controller import EmbeddedMemoryController
+from controllers.embedded.tree_organizer import EmbeddedTreeOrganizer
 from controllers.embedded.term_weights import class_titles, class_weights
 from epimem.protocols import (
     CategoryView,
@@ -30,7 +31,7 @@ def view(node: Node, likeness: float, scope: float = 1.0) -> CategoryView:
 def test_a_lesson_goes_to_the_nearest_category_above_the_floors(
     lesson: Make, category: Make
 ) -> None:
-    _, organizer = load()
+    organizer = EmbeddedTreeOrganizer()
     node = lesson("l", "Skip hatched bars.")
     one, two = (category(name, index=node.index) for name in ("one", "two"))
     request = PlaceRequest(node, (view(one, 0.7), view(two, 0.9)))
@@ -43,7 +44,7 @@ def test_a_lesson_goes_to_the_nearest_category_above_the_floors(
 def test_the_floor_of_likeness_decides(
     lesson: Make, category: Make, *, likeness: float, scope: float, joins: bool
 ) -> None:
-    _, organizer = load(place_min=0.6)
+    organizer = EmbeddedTreeOrganizer(place_min=0.6)
     node = lesson("l", "Skip hatched bars.")
     shown = view(category("c", index=node.index), likeness, scope)
     (reply,) = organizer.place([PlaceRequest(node, (shown,))])
@@ -56,14 +57,14 @@ def test_the_floor_of_scopes_decides_where_no_name_does(lesson: Make, category: 
     node = lesson("l", "Skip hatched bars.", **more)
     shown = category("c", index=node.index)
     for scope_min, joins in ((0.8, True), (0.9, False)):
-        _, organizer = load(scope_min=scope_min)
+        organizer = EmbeddedTreeOrganizer(scope_min=scope_min)
         (reply,) = organizer.place([PlaceRequest(node, (view(shown, 0.9, 0.85),))])
         assert reply.value is not None
         assert (reply.value.category_id == "c") == joins
 
 
 def test_another_house_is_another_category_however_alike(lesson: Make, category: Make) -> None:
-    _, organizer = load()
+    organizer = EmbeddedTreeOrganizer()
     node = lesson("l", "Skip hatched bars.")
     other = lesson("o", "Skip hatched bars.", scope="Norden Energi charts", anchor="")
     shown = view(category("c", index=other.index), 0.99, 0.99)
@@ -75,7 +76,7 @@ def test_another_house_is_another_category_however_alike(lesson: Make, category:
 def test_a_new_category_takes_scope_and_anchor_and_is_named_by_what_is_new(
     lesson: Make, category: Make
 ) -> None:
-    _, organizer = load()
+    organizer = EmbeddedTreeOrganizer()
     node = lesson("l", "Leave out the hatched bars of a chart.")
     plain = lesson("p", "Add the solid bars of a chart.", scope="Kite Research charts")
     shown = view(category("c", title="Solid bars", index=plain.index), 0.2, 0.2)
@@ -90,7 +91,7 @@ def test_a_new_category_takes_scope_and_anchor_and_is_named_by_what_is_new(
 
 
 def test_lessons_without_a_scope_are_placed_by_their_question(lesson: Make, category: Make) -> None:
-    _, organizer = load()
+    organizer = EmbeddedTreeOrganizer()
     node = lesson("l", "Skip hatched bars.", scope="")
     shown = view(category("c", index=node.index), 0.9, 0.0)
     (reply,) = organizer.place([PlaceRequest(node, (shown,))])
@@ -99,7 +100,7 @@ def test_lessons_without_a_scope_are_placed_by_their_question(lesson: Make, cate
 
 
 def merge_of(lesson: Make, category: Make, other_scope: str, likeness: float) -> Any:
-    _, organizer = load(merge_min=0.9)
+    organizer = EmbeddedTreeOrganizer(merge_min=0.9)
     ours = lesson("a", "Skip hatched bars.")
     theirs = lesson("b", "Skip hatched bars.", scope=other_scope)
     request = MergeRequest(
@@ -141,7 +142,7 @@ def split_request(
 def test_a_split_covers_the_children_in_named_parts(
     lesson: Make, category: Make, *, with_vectors: bool
 ) -> None:
-    _, organizer = load()
+    organizer = EmbeddedTreeOrganizer()
     axes = np.eye(3, dtype=np.float32)
     vectors = {f"l{at:02d}": axes[at % 3] for at in range(18)} if with_vectors else {}
     request = split_request(lesson, category, 18, vectors)
@@ -163,7 +164,7 @@ def test_a_split_covers_the_children_in_named_parts(
 def test_children_that_nothing_tells_apart_are_dealt_out_evenly(
     lesson: Make, category: Make
 ) -> None:
-    _, organizer = load()
+    organizer = EmbeddedTreeOrganizer()
     same = np.eye(3, dtype=np.float32)[0]
     children = tuple(lesson(f"l{at:02d}", "Count the red bars.") for at in range(17))
     vectors = {child.node_id: same for child in children}
@@ -175,7 +176,7 @@ def test_children_that_nothing_tells_apart_are_dealt_out_evenly(
 
 def test_one_child_unlike_all_others_does_not_decide_the_cut(lesson: Make, category: Make) -> None:
     """Two groups that are rather alike, and a stranger: the groups are told apart, not the stranger."""
-    _, organizer = load()
+    organizer = EmbeddedTreeOrganizer()
     axes = np.eye(24)
     centers = [0.9 * axes[0] + 0.43 * axes[1]] * 8 + [0.9 * axes[0] - 0.43 * axes[1]] * 8
     raw = np.stack([*centers, axes[5]])
@@ -191,14 +192,14 @@ def test_one_child_unlike_all_others_does_not_decide_the_cut(lesson: Make, categ
 
 
 def test_too_few_children_make_no_split(lesson: Make, category: Make) -> None:
-    _, organizer = load()
+    organizer = EmbeddedTreeOrganizer()
     (reply,) = organizer.split_lift([split_request(lesson, category, 5, {})])
     assert reply.value is None
     assert reply.reason == "limit"
 
 
 def test_every_method_answers_each_request_in_order(lesson: Make, category: Make) -> None:
-    controller, organizer = load()
+    controller, organizer = EmbeddedMemoryController(), EmbeddedTreeOrganizer()
     assert organizer.name == controller.name == "embedded"
     requests = [
         ConsolidateRequest(category(name), (lesson(f"l-{name}", "Skip hatched bars."),))
@@ -233,7 +234,8 @@ def test_titles_hold_each_form_once_and_none_for_empty_text() -> None:
 
 def test_importing_the_controllers_loads_no_model_library() -> None:
     program = (
-        "import sys; from controllers.embedded import load; load(); "
+        "import sys; from epimem.config import Config; from epimem.plugins import load_controllers; "
+        "load_controllers(Config()); "
         "print([m for m in ('torch', 'faiss', 'onnxruntime', 'PIL', 'rich') if m in sys.modules])"
     )
     done = subprocess.run(
