@@ -79,22 +79,30 @@ def _open_conflicts(node: Node) -> tuple[str, ...]:
 def evidence(
     chosen: Sequence[Node], sources: Mapping[str, Node]
 ) -> dict[str, tuple[Evidence, ...]]:
-    """Return the evidence that can be shown, by selected node; a rule shows that of its lessons."""
-    found: dict[str, tuple[Evidence, ...]] = {}
-    for node in chosen:
-        lessons = (
-            [node]
-            if node.lesson is not None
-            else [sources[key] for key in node.supported_by if key in sources]
-        )
-        found[node.node_id] = tuple(
-            item
-            for lesson in lessons
-            if lesson.lesson is not None
-            for item in lesson.lesson.evidence
-            if item.state == "present"
-        )
-    return found
+    """Return the evidence that can be shown, by selected node.
+
+    A rule shows that of its lessons: the newest lesson first, and one region of each before a second of
+    any (ours). The oldest would fill the image budget for ever, whatever came after it.
+    """
+    return {node.node_id: _dealt(_lessons_of(node, sources)) for node in chosen}
+
+
+def _lessons_of(node: Node, sources: Mapping[str, Node]) -> list[Node]:
+    if node.lesson is not None:
+        return [node]
+    # Ids are in the order of creation.
+    return [sources[key] for key in sorted(node.supported_by, reverse=True) if key in sources]
+
+
+def _dealt(lessons: Sequence[Node]) -> tuple[Evidence, ...]:
+    """Return the evidence of lessons in turns: the first of each, then the second of each, and so on."""
+    shelves = [
+        [item for item in node.lesson.evidence if item.state == "present"]
+        for node in lessons
+        if node.lesson is not None
+    ]
+    turns = range(max(map(len, shelves), default=0))
+    return tuple(item for turn in turns for shelf in shelves for item in shelf[turn : turn + 1])
 
 
 def memory_input(
