@@ -8,9 +8,9 @@ and a controller that fails gives an empty memory input with a warning, not a cr
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from epimem import calls, compose, gate, pictures
@@ -29,10 +29,12 @@ from epimem.errors import (
 from epimem.protocols import MemoryController, SelectRequest, TreeOrganizer
 from epimem.schema.ids import IdGenerator, question_key
 from epimem.schema.lesson import AUTHORITIES, Authority
-from epimem.schema.memory_input import Budget, MemoryInput, Selection, Verdict
+from epimem.schema.memory_input import Budget, Candidate, MemoryInput, Selection, Verdict
 from epimem.schema.receipt import Usage
 from epimem.schema.run import MAX_PAGES
 from epimem.schema.tree import Node, family_of
+
+ADDED_RULES = 4
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ def retrieve(
     if known is not None:
         return known
     before = bank.changed
+    had = _had(bank, question)
     found = recall.find(
         question.text,
         namespace=question.namespace,
@@ -100,9 +103,11 @@ def retrieve(
         minimum_authority=question.minimum_authority,
         k=candidates,
         mode=mode,
-        without=_had(bank, question),
+        without=had,
     )
     nodes = bank.nodes([candidate.node_id for candidate in found.candidates])
+    if len(found.candidates) >= candidates:
+        found, nodes = _with_rules(bank, question, found, nodes, had)
     sources = bank.nodes([key for node in nodes.values() for key in node.supported_by])
     selection, warning, usage = _select(
         bank, roles, question, found, (nodes, sources), budget=budget, strict=strict_selection
@@ -160,6 +165,31 @@ def retrieve(
         ids=ids,
         now=now,
     )
+
+
+def _with_rules(
+    bank: Bank,
+    question: Question,
+    found: RecallResult,
+    nodes: dict[str, Node],
+    had: Collection[str],
+) -> tuple[RecallResult, dict[str, Node]]:
+    """Add rules and summaries that candidates support and that these crowded out (ours).
+
+    The larger a category, the surer its lessons take all places of the candidates, just where a rule
+    is worth most. One that is added stands behind them, with the scores of its best lesson.
+    """
+    parents = {node.parent_id: None for node in nodes.values() if node.parent_id is not None}
+    wanted = [key for key in parents if key not in nodes and key not in had]
+    lowest = AUTHORITIES.index(question.minimum_authority)
+    added: list[Candidate] = []
+    for node in bank.nodes(wanted).values():
+        best = next((c for c in found.candidates if c.node_id in node.supported_by), None)
+        if best is not None and node.level > 0 and AUTHORITIES.index(node.authority) >= lowest:
+            added.append(best.model_copy(update={"node_id": node.node_id, "kind": node.kind}))
+            nodes = {**nodes, node.node_id: node}
+    added.sort(key=lambda candidate: -candidate.rank_score)
+    return replace(found, candidates=(*found.candidates, *added[:ADDED_RULES])), nodes
 
 
 def _had(bank: Bank, question: Question) -> frozenset[str]:
