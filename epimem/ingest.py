@@ -6,6 +6,7 @@ queued, with the reason and a time for the next try; the other runs of the batch
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -60,17 +61,57 @@ def ingest(
     """
     report = IngestReport()
     tried: set[str] = set()
-    while limit is None or len(tried) < limit:
+    done = 0
+
+    def take() -> _InFlight | None:
         room = BATCH if limit is None else min(BATCH, limit - len(tried))
-        batch = bank.queued_runs(limit=room, skip=tried)
-        if not batch:
-            break
-        tried |= {queued.run_id for queued in batch}
-        for queued, reply in zip(batch, _derive(bank, controller, batch, deadline_s), strict=True):
+        batch = bank.queued_runs(limit=room, skip=tried) if room else ()
+        tried.update(queued.run_id for queued in batch)
+        return _InFlight(bank, controller, batch, deadline_s) if batch else None
+
+    current = take()
+    while current is not None:
+        replies = current.result()
+        # The next batch is on its way while this one is encoded and committed.
+        following = take()
+        for queued, reply in zip(current.batch, replies, strict=True):
             _finish(bank, controller, vectorize, queued, reply, report)
+            done += 1
         if progress is not None:
-            progress("ingest", len(tried), len(tried) + bank.counts()["runs"].get("queued", 0))
+            progress("ingest", done, done + bank.counts()["runs"].get("queued", 0))
+        current = following
     return report
+
+
+class _InFlight:
+    """A batch that is being derived by a thread of its own, which an interrupt leaves behind."""
+
+    def __init__(
+        self,
+        bank: Bank,
+        controller: MemoryController,
+        batch: Sequence[QueuedRun],
+        deadline_s: float,
+    ) -> None:
+        self.batch = batch
+        self._replies: list[Reply[Derived] | ControllerError] = []
+        self._fault: BaseException | None = None
+
+        def run() -> None:
+            try:
+                self._replies = _derive(bank, controller, batch, deadline_s)
+            except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+                self._fault = error
+
+        self._thread = threading.Thread(target=run, name="derive", daemon=True)
+        self._thread.start()
+
+    def result(self) -> list[Reply[Derived] | ControllerError]:
+        """Wait for the replies, one per run."""
+        self._thread.join()
+        if self._fault is not None:
+            raise self._fault
+        return self._replies
 
 
 def _derive(

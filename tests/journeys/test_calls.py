@@ -13,6 +13,7 @@ import pytest
 from epimem import deadline
 from epimem.bank.costs import Costs
 from epimem.errors import BankBusyError, ControllerError
+from epimem.ingest import ingest
 from epimem.protocols import Derived, Reply
 from epimem.schema.memory_input import Selection
 from epimem.schema.receipt import Usage
@@ -334,3 +335,42 @@ def test_the_tree_is_the_same_however_many_calls_are_in_flight(tmp_path):
             memory.maintain()
             digests.add(memory.bank.state_digest())
     assert len(digests) == 1
+
+
+# ---- ingest: the next batch is derived while one is committed
+
+
+def test_the_next_batch_is_on_its_way_while_one_is_committed(tmp_path):
+    entered = [threading.Event() for _ in range(3)]
+    calls = []
+
+    class Controller(ScriptedMemoryController):
+        def derive(self, requests):
+            entered[len(calls)].set()
+            calls.append([request.run.run_id for request in requests])
+            return super().derive(requests)
+
+    overlapped = []
+
+    def vectorize(texts):
+        # The lessons of the first batch are encoded only when the second is under way.
+        overlapped.append(entered[1].wait(20))
+        return [None for _ in texts]
+
+    with new_memory(tmp_path / "bank") as memory:
+        for number in range(70):
+            memory.contribute(small_run(number, answer=f"answer {number}"))
+        report = ingest(memory.bank, Controller(), vectorize, deadline_s=30)
+        states = memory.bank.run_states().values()
+    assert all(overlapped)
+    assert [len(batch) for batch in calls] == [32, 32, 6]
+    assert report.states["derived"] == report.lessons == 70
+    assert {state for state, _ in states} == {"derived"}
+
+
+def test_a_limit_bounds_what_is_tried_not_what_is_ahead(tmp_path):
+    with new_memory(tmp_path / "bank") as memory:
+        for number in range(50):
+            memory.contribute(small_run(number, answer=f"answer {number}"))
+        assert memory.ingest(limit=40).states["derived"] == 40
+        assert memory.bank.counts()["runs"] == {"derived": 40, "queued": 10}
