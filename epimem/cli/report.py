@@ -115,9 +115,35 @@ def _show_account(bank: Path, refused: int | None, *, as_json: bool) -> None:
     if not rows:
         note("epimem: no model has worked for this bank")
         return
-    table = _table(*(name.replace("_", " ") for name in rows[0]))
+    _draw_refused(rows) if refused else _draw_costs(rows)
+
+
+def _draw_costs(rows: Sequence[Mapping[str, Any]]) -> None:
+    table = _table(
+        "role", "operation", "model", "asked", "calls", "refused", "in", "out", "cached", "seconds"
+    )
     for row in rows:
-        _row(table, *(f"{v:.2f}" if isinstance(v, float) else v for v in row.values()))
+        _row(
+            table,
+            row["role"],
+            row["operation"],
+            f"{row['model']}, prompts {row['prompt_version']}",
+            row["requests"],
+            row["calls"],
+            row["refused"],
+            row["tokens_in"],
+            row["tokens_out"],
+            row["cached"],
+            f"{row['seconds']:.1f}",
+        )
+    draw(table)
+
+
+def _draw_refused(rows: Sequence[Mapping[str, Any]]) -> None:
+    table = _table("when", "operation", "model", "reason", "detail", "reply")
+    for row in rows:
+        names = ("at", "operation", "model", "reason", "detail", "raw")
+        _row(table, *(row[name] for name in names))
     draw(table)
 
 
