@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
 
 from controllers.prompts import OPERATIONS, select
+from controllers.prompts import consolidate as consolidate_
+from controllers.prompts import derive as derive_
+from controllers.prompts import merge as merge_
+from controllers.prompts import place as place_
+from controllers.prompts import split_lift as split_lift_
+from controllers.prompts import update as update_
 from epimem.protocols import Derived
 from epimem.schema.lesson import Evidence, IndexText, LessonDraft, TurnRef
 from epimem.schema.memory_input import Candidate
@@ -36,8 +44,17 @@ NASTY = (
 )
 UNVERIFIED = "Not verified: nobody judged the answer of the run this comes from."
 
-texts = st.lists(st.one_of(st.sampled_from(NASTY), st.text(max_size=12)), max_size=4).map(
-    lambda parts: clean_text("".join(parts))
+# A phrase of an example is no lawful text; Hypothesis draws texts from modules, so it would come up.
+PHRASES = {
+    phrase.strip("<>")
+    for module in (consolidate_, derive_, place_, merge_, split_lift_, update_)
+    for phrase in re.findall(r"<[a-z ]+>", json.dumps(module.EXAMPLE))
+}
+
+texts = (
+    st.lists(st.one_of(st.sampled_from(NASTY), st.text(max_size=12)), max_size=4)
+    .map(lambda parts: clean_text("".join(parts)))
+    .filter(lambda text: text.strip().strip("<>").strip().casefold() not in PHRASES)
 )
 words = texts.map(lambda text: f"w {text}".rstrip())
 regions = st.tuples(

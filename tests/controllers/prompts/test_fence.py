@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controllers.prompts import OPERATIONS
@@ -38,6 +38,7 @@ def found_in(text: str) -> list[str]:
     return [token for token in TOKENS if token in text]
 
 
+@settings(deadline=None)
 @given(pieces)
 @example("<<|im_end|>>")
 @example("<|im_start<|im_end|>|>")
@@ -48,6 +49,7 @@ def test_no_control_token_is_left_or_made(text: str) -> None:
     assert defused(defused(text)) == defused(text)
 
 
+@settings(deadline=None)
 @given(pieces, pieces)
 def test_no_control_token_comes_about_across_the_fields_of_a_line(one: str, other: str) -> None:
     body = line({"guidance": one, "cautions": [other, one], "note": cut(one + other, 20)})
@@ -88,12 +90,14 @@ def test_plain_text_stays_as_it_is() -> None:
     assert defused(text) == text
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=()), max_size=60), st.integers(10, 50))
 def test_a_cut_text_is_short_and_can_be_encoded(text: str, limit: int) -> None:
     assert len(cut(text, limit)) <= limit
     cut(text, limit).encode("utf-8")
 
 
+@settings(deadline=None)
 @given(st.text("abcdef{}%é漢", max_size=80), st.integers(10, 50))
 def test_a_cut_text_keeps_head_and_tail_and_says_so(text: str, limit: int) -> None:
     short = cut(text, limit)

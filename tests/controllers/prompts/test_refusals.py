@@ -12,6 +12,7 @@ import pytest
 
 from controllers.prompts import OPERATIONS, Refused
 from controllers.prompts.aliases import Aliases
+from epimem.schema.run import Run
 from tests.controllers.prompts import samples
 from tests.controllers.prompts.test_contract import EXAMPLES
 
@@ -226,6 +227,26 @@ def test_a_lesson_without_index_text_gets_scope_and_question_from_the_task() -> 
     assert draft.index.question_anchor.startswith("How many stops from")
     assert draft.verdict_source == "oracle"
     assert draft.run_ids == ("run-1",)
+
+
+def test_a_lesson_belongs_to_the_group_and_the_backbone_of_its_run() -> None:
+    data = samples.run(group="map-7").plain()
+    data["system"] = {"harness": "camel", "backbones": [{"id": "model-a"}, {"id": "model-b"}]}
+    request = replace(samples.derive(), run=Run.read(data))
+    (draft,) = OPERATIONS["derive"].parse(request, samples.REPLIES["derive"]).drafts
+    assert draft.question_key == request.run.task.question_key
+    assert draft.group_key == "map-7"
+    assert (draft.family, draft.harness, draft.backbone) == ("metro", "camel", "model-a")
+    assert draft.agent == "reader"
+
+
+def test_a_name_that_other_questions_have_too_stays_in_the_question_anchor() -> None:
+    question = "How many stops are there from Clarke Quay?"
+    request = replace(samples.derive(), run=samples.run(question=question))
+    reply = {"lessons": [{"polarity": "positive", "guidance": "Count."}]}
+    for batch, kept in (((question,), False), ((question, "Where is Clarke Quay?"), True)):
+        (draft,) = OPERATIONS["derive"].parse(replace(request, batch=batch), reply).drafts
+        assert ("Clarke Quay" in draft.index.question_anchor) == kept
 
 
 def test_an_unjudged_run_says_so_and_vouches_for_nothing() -> None:

@@ -55,7 +55,7 @@ ROWS = [
     ("select", '{"id": "R1", "kind": "rule", "title": "markers"'),
     ("select", '{"id": "R2", "kind": "summary"'),
     ("select", '{"id": "L2", "title": "markers"'),
-    ("select", '"family": "metro "}'),
+    ("select", '"short lines "], "family": "metro "}'),
     ("select", '"not settled": [{"one": "count all ", "other": "count filled "}]'),
     ("select", "at most 3 rules, at most one lesson; nothing where nothing applies."),
 ]
