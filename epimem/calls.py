@@ -1,6 +1,7 @@
 """Asking a controller: a bound on its time, and an account of what it cost.
 
-Every journey asks through `ask`, so that every call of a model is counted by role and operation.
+Every journey asks through `ask`, so that every request is counted by role and operation. A batch that
+fails as a whole counts as one request: what its calls cost, nobody tells.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ def ask(
         ControllerError: `model_failed`: raised, out of time, or not one Reply per request.
     """
     method = getattr(controller, operation)
+    costs.watch()
     try:
         replies = deadline.call(
             f"{role}: {operation}",

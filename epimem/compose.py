@@ -155,25 +155,44 @@ def render(
 
 
 def _fit(item: Item, number: int, mark: str, room: int) -> tuple[str, Item] | None:
-    """Return the block of an item that fits: whole, without cautions, or with shortened guidance."""
+    """Return the block of an item that fits: whole, without cautions, or with shortened guidance.
+
+    Where cautions are all it says, as many are kept as fit.
+    """
+    if not item.guidance:
+        return _fit_cautions(item, number, mark, room)
     for candidate in (item, item.model_copy(update={"cautions": (), "shortened": True})):
         block = _block(candidate, number, mark)
         if len(block) <= room:
             return block, candidate
     bare = item.model_copy(
-        update={"cautions": (), "applies_when": "", "guidance": "", "shortened": True}
+        update={"cautions": (), "applies_when": "", "guidance": "…", "shortened": True}
     )
-    left = room - len(_block(bare, number, mark)) - 2
+    left = room - len(_block(bare, number, mark)) - 1
     if left < 80:
         return None
     short = bare.model_copy(update={"guidance": item.guidance[:left].rstrip() + " …"})
     return _block(short, number, mark), short
 
 
+def _fit_cautions(item: Item, number: int, mark: str, room: int) -> tuple[str, Item] | None:
+    for count in range(len(item.cautions), -1, -1):
+        short = count < len(item.cautions)
+        kept = item.model_copy(update={"cautions": item.cautions[:count], "shortened": short})
+        block = _block(kept, number, mark)
+        if len(block) <= room and (count or not short):
+            return block, kept
+    return None
+
+
 def _block(item: Item, number: int, mark: str) -> str:
     kind = "caution" if item.polarity == "negative" else item.kind
     head = f"<<{mark} item {number}: {kind}, support {item.support}, authority {item.authority}>>"
-    parts = [head, item.title and f"Title: {item.title}", f"Guidance: {item.guidance}"]
+    parts = [
+        head,
+        item.title and f"Title: {item.title}",
+        item.guidance and f"Guidance: {item.guidance}",
+    ]
     parts += [item.applies_when and f"Applies when: {item.applies_when}"]
     parts += [f"Caution: {caution}" for caution in item.cautions]
     body = [part.replace(mark, mark[:4] + " " + mark[4:]) for part in parts[1:] if part]

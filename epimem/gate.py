@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from epimem import calls, pictures
 from epimem.bank.bank import Bank
 from epimem.bank.costs import Costs
 from epimem.config import GateMode
-from epimem.errors import ControllerError
+from epimem.errors import ControllerError, RecordError
 from epimem.protocols import GateRequest, MemoryController
 from epimem.schema.lesson import Evidence
 from epimem.schema.memory_input import Item
@@ -28,6 +28,17 @@ class GateDecision:
     value: Literal[0, 1] = 0
     warning: str = ""
     usage: Usage = field(default_factory=Usage)
+
+
+def checked_mode(mode: GateMode) -> GateMode:
+    """Return a mode that there is.
+
+    Raises:
+        RecordError: there is no such mode.
+    """
+    if mode not in get_args(GateMode):
+        raise RecordError(f"one of {', '.join(get_args(GateMode))}", field="gate", got=mode)
+    return mode
 
 
 def decide(
@@ -56,7 +67,7 @@ def decide(
     )
     try:
         reply = calls.ask(
-            Costs(bank.side),
+            Costs(bank),
             "memory controller",
             controller,
             "gate",

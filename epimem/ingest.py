@@ -10,13 +10,14 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from epimem import calls, pictures
 from epimem.bank.bank import Bank
 from epimem.bank.costs import Costs
 from epimem.bank.encoder import NodeVectors
 from epimem.bank.run_queue import BATCH, QueuedRun
-from epimem.errors import BankConflictError, ControllerError, RecordError
+from epimem.errors import BankConflictError, ControllerError, EpimemError, RecordError
 from epimem.protocols import Derived, DeriveRequest, MemoryController, Reply
 from epimem.schema.contribution import read_lesson
 from epimem.schema.lesson import IndexText, LessonDraft
@@ -24,6 +25,7 @@ from epimem.schema.receipt import Receipt, Usage
 from epimem.schema.text import TAG_BYTES, TITLE_BYTES, clean_text
 
 Vectorize = Callable[[Sequence[IndexText]], Sequence[NodeVectors | None]]
+Derive = Callable[[Sequence[QueuedRun]], list["Reply[Derived] | ControllerError"]]
 Progress = Callable[[str, int, int], None]
 
 
@@ -60,46 +62,79 @@ def ingest(
         progress: called with (phase, done, total).
     """
     report = IngestReport()
-    tried: set[str] = set()
+    abandoned = threading.Event()
+    ahead = _Ahead(bank, controller, deadline_s, limit, abandoned)
+    try:
+        _ingest(bank, controller, vectorize, ahead, report, progress)
+    finally:
+        abandoned.set()
+    return report
+
+
+def _ingest(
+    bank: Bank,
+    controller: MemoryController,
+    vectorize: Vectorize,
+    ahead: _Ahead,
+    report: IngestReport,
+    progress: Progress | None,
+) -> None:
     done = 0
-
-    def take() -> _InFlight | None:
-        room = BATCH if limit is None else min(BATCH, limit - len(tried))
-        batch = bank.queued_runs(limit=room, skip=tried) if room else ()
-        tried.update(queued.run_id for queued in batch)
-        return _InFlight(bank, controller, batch, deadline_s) if batch else None
-
-    current = take()
+    current = ahead.start()
     while current is not None:
         replies = current.result()
-        # The next batch is on its way while this one is encoded and committed.
-        following = take()
+        # The next batch is on its way while this one is encoded and committed; a fault in getting it
+        # may not cost what was derived.
+        following, fault = None, None
+        try:
+            following = ahead.start()
+        except EpimemError as error:
+            fault = error
         for queued, reply in zip(current.batch, replies, strict=True):
             _finish(bank, controller, vectorize, queued, reply, report)
             done += 1
         if progress is not None:
             progress("ingest", done, done + bank.counts()["runs"].get("queued", 0))
+        if fault is not None:
+            raise fault
         current = following
-    return report
 
 
-class _InFlight:
-    """A batch that is being derived by a thread of its own, which an interrupt leaves behind."""
+class _Ahead:
+    """Starts batches one after the other, each run once."""
 
     def __init__(
         self,
         bank: Bank,
         controller: MemoryController,
-        batch: Sequence[QueuedRun],
         deadline_s: float,
+        limit: int | None,
+        abandoned: threading.Event,
     ) -> None:
+        self._bank = bank
+        self._derive = partial(_derive, bank, controller, deadline_s, abandoned)
+        self._limit = limit
+        self._tried: set[str] = set()
+
+    def start(self) -> _InFlight | None:
+        """Return the next batch under way, None where no run is due or the limit is reached."""
+        room = BATCH if self._limit is None else min(BATCH, self._limit - len(self._tried))
+        batch = self._bank.queued_runs(limit=room, skip=self._tried) if room else ()
+        self._tried.update(queued.run_id for queued in batch)
+        return _InFlight(self._derive, batch) if batch else None
+
+
+class _InFlight:
+    """A batch that is being derived by a thread of its own, which an interrupt leaves behind."""
+
+    def __init__(self, derive: Derive, batch: Sequence[QueuedRun]) -> None:
         self.batch = batch
         self._replies: list[Reply[Derived] | ControllerError] = []
         self._fault: BaseException | None = None
 
         def run() -> None:
             try:
-                self._replies = _derive(bank, controller, batch, deadline_s)
+                self._replies = derive(batch)
             except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
                 self._fault = error
 
@@ -115,25 +150,36 @@ class _InFlight:
 
 
 def _derive(
-    bank: Bank, controller: MemoryController, batch: Sequence[QueuedRun], deadline_s: float
+    bank: Bank,
+    controller: MemoryController,
+    deadline_s: float,
+    abandoned: threading.Event,
+    batch: Sequence[QueuedRun],
 ) -> list[Reply[Derived] | ControllerError]:
     """Derive a batch in one call; when that fails, each run by itself: one must not hold up all."""
+    costs = Costs(bank, abandoned=abandoned)
     try:
-        return [*_call(bank, controller, batch, deadline_s)]
+        return [*_call(bank, costs, controller, batch, deadline_s)]
     except ControllerError as error:
         if len(batch) == 1:
             return [error]
     replies: list[Reply[Derived] | ControllerError] = []
     for queued in batch:
+        if abandoned.is_set():
+            break
         try:
-            replies.extend(_call(bank, controller, [queued], deadline_s))
+            replies.extend(_call(bank, costs, controller, [queued], deadline_s))
         except ControllerError as error:
             replies.append(error)
     return replies
 
 
 def _call(
-    bank: Bank, controller: MemoryController, batch: Sequence[QueuedRun], deadline_s: float
+    bank: Bank,
+    costs: Costs,
+    controller: MemoryController,
+    batch: Sequence[QueuedRun],
+    deadline_s: float,
 ) -> Sequence[Reply[Derived]]:
     requests = [
         DeriveRequest(
@@ -146,7 +192,7 @@ def _call(
         for queued in batch
     ]
     return calls.ask(
-        Costs(bank.side),
+        costs,
         "memory controller",
         controller,
         "derive",

@@ -209,7 +209,7 @@ class _Worker:
     def _ask(self, name: OpName, requests: Sequence[Any]) -> Sequence[Reply[Any]]:
         self.lease.renew()
         return calls.ask(
-            Costs(self.bank.side),
+            Costs(self.bank),
             "tree organizer",
             self.organizer,
             name,
@@ -326,12 +326,16 @@ class _Worker:
         )
 
     def _ask_split(self, requests: Sequence[SplitRequest]) -> Sequence[Reply[SplitLift]]:
-        """Ask for partitions; a call that fails as a whole is a failed try, as capacity must hold."""
+        """Ask for partitions; when that fails as a whole, for each by itself.
+
+        One that fails alone is a failed try, as capacity must hold.
+        """
         try:
             return self._ask("split_lift", requests)
         except ControllerError as error:
-            failed: Reply[SplitLift] = Reply(value=None, reason="schema", detail=str(error))
-            return [failed for _ in requests]
+            if len(requests) == 1:
+                return [Reply(value=None, reason="schema", detail=str(error))]
+        return [reply for request in requests for reply in self._ask_split([request])]
 
     # -- merge -------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ snapshot, restore, diff, freeze, revoke, check
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from epimem import config as configuration
 from epimem.bank import revocation, versions
 from epimem.bank.bank import Bank
 from epimem.bank.check import Problem
+from epimem.bank.decoder import Decoder
 from epimem.bank.encoder import identity_of, load_encoder
 from epimem.bank.failpoints import failpoint
 from epimem.bank.intake import Caller
@@ -31,6 +33,7 @@ from epimem.errors import (
     RecordError,
 )
 from epimem.feedback import Feedback, feedback
+from epimem.gate import checked_mode
 from epimem.ingest import IngestReport, Progress, ingest
 from epimem.maintain import MaintainReport, maintain
 from epimem.operations.base import Limits
@@ -38,7 +41,7 @@ from epimem.operations.update import VisualMode
 from epimem.protocols import Encoder, MemoryController, TreeOrganizer
 from epimem.question_images import QuestionImages
 from epimem.reembed import ReembedReport, reembed
-from epimem.refine import MAX_ATTEMPTS, Host, Refinement, RefineResult
+from epimem.refine import MAX_ATTEMPTS, Host, Refinement, RefineResult, check
 from epimem.rehearsal import Rehearsal
 from epimem.retrieve import Question, Roles, explain, retrieve
 from epimem.schema.contribution import read_contribution
@@ -85,9 +88,9 @@ class ExperienceMemory:
         self.config = config
         self.caller = caller
         self.notice = ""
-        self._controllers = controllers
-        self._given_controllers = controllers is not None
-        self._question_images: QuestionImages | None = None
+        self._roles = plugins.Controllers(controllers)
+        self._refinements: weakref.WeakSet[QuestionImages] = weakref.WeakSet()
+        self._decoder: Decoder | None = None
         self._ids = ids
         self._clock = clock
         self._serving = Serving(
@@ -202,18 +205,14 @@ class ExperienceMemory:
     def close(self) -> None:
         """Save derived data to the cache, where that is worth it, and close all files."""
         self._serving.close()
-        if self._question_images is not None:
-            self._question_images.close()
-        self._close_controllers()
-        self.bank.close()
-
-    def _close_controllers(self) -> None:
-        """End what controllers of the settings started (a server, say); given ones are the caller's."""
-        if not self._given_controllers:
-            for role in self._controllers or ():
-                close = getattr(role, "close", None)
-                if close is not None:
-                    close()
+        for images in list(self._refinements):
+            images.close()
+        if self._decoder is not None:
+            self._decoder.close()
+        try:
+            self._roles.close()
+        finally:
+            self.bank.close()
 
     def __enter__(self) -> Self:
         return self
@@ -245,24 +244,25 @@ class ExperienceMemory:
 
     @property
     def controllers(self) -> tuple[MemoryController, TreeOrganizer]:
-        """Memory controller and tree organizer, by the configured specs."""
-        if self._controllers is None:
-            self._controllers = plugins.load_controllers(self.config)
-        return self._controllers
+        """Memory controller and tree organizer: given ones, or by the specs of the settings."""
+        return self._roles.memory_controller(self.config), self._roles.tree_organizer(self.config)
+
+    @controllers.setter
+    def controllers(self, given: tuple[MemoryController, TreeOrganizer]) -> None:
+        self._roles.close()
+        self._roles = plugins.Controllers(given)
 
     def use_controllers(self, memory_controller: str | None, tree_organizer: str | None) -> None:
         """Fill roles by these specs instead of those of the settings; None leaves a role as it is."""
-        config = self.config
-        wanted = {"memory_controller": memory_controller, "tree_organizer": tree_organizer}
-        roles = {
-            role: getattr(config, role).model_copy(update={"spec": spec})
-            for role, spec in wanted.items()
-            if spec is not None
+        wanted: dict[plugins.Role, str | None] = {
+            "memory_controller": memory_controller,
+            "tree_organizer": tree_organizer,
         }
-        if roles:
-            self._close_controllers()
-            self._controllers, self._given_controllers = None, False
-            self.config = config.model_copy(update=roles)
+        for role, spec in wanted.items():
+            if spec is not None:
+                self._roles.empty(role)
+                section = getattr(self.config, role).model_copy(update={"spec": spec})
+                self.config = self.config.model_copy(update={role: section})
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -334,7 +334,7 @@ class ExperienceMemory:
         self._require_construction("ingest")
         return ingest(
             self.bank,
-            self.controllers[0],
+            self._roles.memory_controller(self.config),
             self._serving.vectorize_anew,
             deadline_s=self.config.memory_controller.deadline_s,
             limit=limit,
@@ -364,7 +364,7 @@ class ExperienceMemory:
             target = Rehearsal(self.bank, self._ids) if dry_run else self.bank
             report = maintain(
                 target,
-                self.controllers[1],
+                self._roles.tree_organizer(self.config),
                 self._serving.namer(),
                 settings=self.config.tree,
                 ids=self._ids,
@@ -431,7 +431,8 @@ class ExperienceMemory:
             exclude: ids of items that the caller has had for this question and wants something beside;
                 what an excluded rule speaks for is left out too.
             gate: whether crops go along: "adaptive" (the controller decides; the seed's form),
-                "always" or "off"; that of the settings by default.
+                "always" or "off"; that of the settings by default. What a run was answered before
+                (`run_id`) is answered again, whatever is asked for here.
 
         Raises:
             RecordError: the question is empty or holds refused characters.
@@ -456,7 +457,7 @@ class ExperienceMemory:
                     organizer,
                     gate_deadline_s=self.config.memory_controller.deadline_s,
                     select_deadline_s=self.config.tree_organizer.deadline_s,
-                    gate=gate or self.config.gate,
+                    gate=checked_mode(gate or self.config.gate),
                 ),
                 asked,
                 budget=budget or self.config.budget,
@@ -491,23 +492,28 @@ class ExperienceMemory:
             budget: characters, images and pixels of one memory input.
 
         Raises:
-            RecordError: the question is empty, or `max_attempts` out of range.
+            RecordError: the question is empty or holds refused characters, or an argument is out of
+                range.
             ImageError: an image is refused.
         """
-        if self._question_images is None:
-            self._question_images = QuestionImages()
+        mode = gate or self.config.gate
+        check(question, pages=len(images), max_attempts=max_attempts, visual=visual, gate=mode)
+        if self._decoder is None:
+            self._decoder = Decoder()
+        aside = QuestionImages(self._decoder)
+        self._refinements.add(aside)
         return Refinement(
             bank=self.bank,
-            controller=self.controllers[0],
-            images=self._question_images,
+            controller=self._roles.memory_controller(self.config),
+            images=aside,
             question=question,
-            pages=tuple(self._question_images.add(data) for data in images),
+            pages=tuple(aside.add(data) for data in images),
             ids=self._ids,
             budget=budget or self.config.budget,
             deadline_s=self.config.memory_controller.deadline_s,
             max_attempts=max_attempts,
             visual=visual,
-            gate=gate or self.config.gate,
+            gate=mode,
         )
 
     def refine(
@@ -553,6 +559,10 @@ class ExperienceMemory:
         Raises:
             NotFoundError: the source is gone or damaged.
         """
+        aside = (images.crop_path(crop.blob) for images in self._refinements)
+        own = next((found for found in aside if _holds(found, crop.blob)), None)
+        if own is not None:
+            return own
         path = compose.crop_file(self.bank, crop)
         if not _holds(path, crop.blob):
             compose.cut_again(self.bank, crop)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from epimem.bank.bank import Bank
-from epimem.bank.images import MARGIN
+from epimem.bank.images import MARGIN, widened
 from epimem.errors import EpimemError
 from epimem.protocols import Picture
 from epimem.schema.lesson import Evidence
@@ -54,10 +54,11 @@ def _picture(
         except EpimemError:  # gone, damaged, or of another size than the record says
             return None
 
+    shown = widened(region, margin)
     return Picture(
         image_id,
-        width=region.x1 - region.x0,
-        height=region.y1 - region.y0,
+        width=shown.x1 - shown.x0,
+        height=shown.y1 - shown.y0,
         page=page,
         read=read,
     )

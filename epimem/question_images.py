@@ -1,4 +1,4 @@
-"""The images of questions that are being refined: kept aside, never in a bank, gone when closed.
+"""The images of a question that is being refined: kept aside, never in a bank, gone with the question.
 
 A frozen bank takes no image, and a question's own images are not experience; but the controller has to
 see them, and crops are cut from them by the same code as everywhere.
@@ -6,25 +6,34 @@ see them, and crops are cut from them by the same code as everywhere.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
+import weakref
 from pathlib import Path
 
 from epimem.bank.blobs import BlobStore
-from epimem.bank.images import MARGIN, AdmittedImage, CutCrop, ImageStore
+from epimem.bank.decoder import Decoder
+from epimem.bank.images import MARGIN, AdmittedImage, CutCrop, ImageStore, widened
 from epimem.errors import EpimemError
 from epimem.protocols import Picture
+from epimem.schema.ids import sha256
 from epimem.schema.region import Region
 from epimem.schema.working_memory import VisualEvidence
 
 
 class QuestionImages:
-    """A store of images in a temporary folder, with a decoding child of its own."""
+    """The images of one question in a temporary folder, which goes with this object or its process.
 
-    def __init__(self) -> None:
+    Args:
+        decoder: the decoding child, which outlives this object.
+    """
+
+    def __init__(self, decoder: Decoder) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="epimem-question-"))
-        self._store = ImageStore(BlobStore(self._folder / "blobs"))
+        self._store = ImageStore(BlobStore(self._folder / "blobs"), decoder=decoder)
         self._known: dict[str, AdmittedImage] = {}
+        self._remove = weakref.finalize(self, _remove, self._folder, os.getpid())
 
     def add(self, data: bytes) -> AdmittedImage:
         """Check and keep one image.
@@ -53,13 +62,26 @@ class QuestionImages:
 
     def crop_picture(self, evidence: VisualEvidence) -> Picture:
         """Return that region as a picture for a controller."""
-        region = evidence.region
+        shown = widened(evidence.region)
         return Picture(
             evidence.image_id,
-            region.x1 - region.x0,
-            region.y1 - region.y0,
+            shown.x1 - shown.x0,
+            shown.y1 - shown.y0,
             read=lambda pixels: _png(self.crop(evidence, pixels)),
         )
+
+    def keep(self, png: bytes) -> str | None:
+        """Keep a crop as long as the images; return its hash, None where it cannot be kept."""
+        name = sha256(png)
+        try:
+            self.crop_path(name).write_bytes(png)
+        except OSError:
+            return None
+        return name
+
+    def crop_path(self, name: str) -> Path:
+        """Return where a kept crop is, or would be."""
+        return self._folder / f"{name}.png"
 
     def _cut(
         self, image_id: str, region: Region, max_pixels: int, *, margin: float
@@ -71,10 +93,15 @@ class QuestionImages:
             return None
 
     def close(self) -> None:
-        """End the decoding child and delete the folder."""
-        self._store.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        """Delete the folder."""
+        self._remove()
 
 
 def _png(cut: CutCrop | None) -> bytes | None:
     return cut.png if cut is not None else None
+
+
+def _remove(folder: Path, owner: int) -> None:
+    # A process that was forked off leaves the folder to its parent.
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
+
+from pydantic_core import PydanticCustomError
 
 from epimem import calls, compose
 from epimem.bank.bank import Bank
@@ -18,6 +20,7 @@ from epimem.bank.costs import Costs
 from epimem.bank.images import AdmittedImage
 from epimem.config import GateMode
 from epimem.errors import ControllerError, RecordError
+from epimem.gate import checked_mode
 from epimem.operations import update
 from epimem.operations.base import refusal
 from epimem.operations.update import VisualMode
@@ -27,7 +30,8 @@ from epimem.schema.ids import IdGenerator
 from epimem.schema.memory_input import Budget, Crop, Item, MemoryInput
 from epimem.schema.proposal import Rejection
 from epimem.schema.receipt import Usage
-from epimem.schema.run import Run
+from epimem.schema.run import MAX_PAGES, Run
+from epimem.schema.text import check_text
 from epimem.schema.working_memory import Update, WorkingMemory
 
 MAX_ATTEMPTS = 5
@@ -97,17 +101,6 @@ class Refinement:
     rejections: list[Rejection] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
 
-    def __post_init__(self) -> None:
-        if not self.question.strip():
-            raise RecordError("the question is empty", code="invalid_text", field="question")
-        if not 1 <= self.max_attempts <= MAX_ATTEMPTS:
-            raise RecordError(
-                "attempts are counted with the first",
-                field="max_attempts",
-                got=self.max_attempts,
-                limit=MAX_ATTEMPTS,
-            )
-
     @property
     def memory(self) -> WorkingMemory:
         """W as it stands."""
@@ -122,9 +115,9 @@ class Refinement:
         """Return what goes into the next attempt: nothing at first, then W by its gate."""
         memory = self.memory
         retrieval_id = self.ids()
-        items = [_item(memory)] if memory.guidance or memory.cautions else []
+        items = [_item(memory)] if memory != WorkingMemory() else []
         text, kept = compose.render(items, retrieval_id, self.budget.chars, PREAMBLE)
-        crops = self._crops(memory)
+        crops = self._crops(memory) if kept else ()
         shown: Literal[0, 1] = 1 if crops else 0
         return MemoryInput(
             retrieval_id=retrieval_id,
@@ -140,7 +133,8 @@ class Refinement:
         if memory.evidence is None or not opened or not self.budget.images:
             return ()
         made = self.images.crop(memory.evidence, self.budget.pixels)
-        if made is None:
+        kept = self.images.keep(made.png) if made is not None else None
+        if made is None or kept is None:
             return ()
         return (
             Crop(
@@ -148,7 +142,7 @@ class Refinement:
                 image_id=memory.evidence.image_id,
                 region=memory.evidence.region,
                 note=memory.evidence.note,
-                blob=compose.keep(self.bank, made.png),
+                blob=kept,
                 width=made.width,
                 height=made.height,
             ),
@@ -179,7 +173,7 @@ class Refinement:
     def _revised(self) -> WorkingMemory | Rejection:
         try:
             reply = calls.ask(
-                Costs(self.bank.side),
+                Costs(self.bank),
                 "memory controller",
                 self.controller,
                 "update",
@@ -192,6 +186,8 @@ class Refinement:
         self.usage += reply.usage
         if reply.value is None:
             return refusal("update", reply.reason or "schema", reply.detail, raw=reply.raw)
+        if reply.value.stop and self.answer is None:
+            return refusal("update", "schema", "stop, but no attempt has completed", raw=reply.raw)
         sizes = {page.image_id: (page.width, page.height) for page in self.pages}
         return update.apply(self.memory, reply.value, pages=sizes, visual=self.visual)
 
@@ -211,11 +207,17 @@ class Refinement:
             visual=self.visual,
         )
 
-    def finish(self) -> RefineResult:
-        """Return the last completed answer and how it came about."""
+    @property
+    def answer(self) -> str | None:
+        """The last completed answer so far."""
         completed = [done.answer for done in self.attempts if done.answer is not None]
+        return completed[-1] if completed else None
+
+    def finish(self) -> RefineResult:
+        """Return the last completed answer and how it came about; the question's images go."""
+        self.images.close()
         return RefineResult(
-            answer=completed[-1] if completed else None,
+            answer=self.answer,
             attempts=tuple(self.attempts),
             memories=tuple(self.memories),
             rejections=tuple(self.rejections),
@@ -229,6 +231,30 @@ class Refinement:
             done = host(self.memory_input())
             self.propose_update(done.answer, done.trace)
         return self.finish()
+
+
+def check(
+    question: str, *, pages: int, max_attempts: int, visual: VisualMode, gate: GateMode
+) -> None:
+    """Check what a question is to be refined with.
+
+    Raises:
+        RecordError: names the argument that is out of range.
+    """
+    try:
+        text = check_text(question)
+    except PydanticCustomError as error:
+        raise RecordError(error.message(), code="invalid_text", field="question") from error
+    if not text.strip():
+        raise RecordError("the question is empty", code="invalid_text", field="question")
+    if pages > MAX_PAGES:
+        raise RecordError("too many images", code="too_large", got=pages, limit=MAX_PAGES)
+    if not 1 <= max_attempts <= MAX_ATTEMPTS:
+        message = "attempts are counted with the first"
+        raise RecordError(message, field="max_attempts", got=max_attempts, limit=MAX_ATTEMPTS)
+    checked_mode(gate)
+    if visual not in get_args(VisualMode):
+        raise RecordError(f"one of {', '.join(get_args(VisualMode))}", field="visual", got=visual)
 
 
 def _item(memory: WorkingMemory) -> Item:

@@ -6,6 +6,7 @@ here, so that a later step of the same rehearsal sees what an earlier one would 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -36,6 +37,7 @@ class Rehearsal:
         self._bank = bank
         self._ids = ids
         self._placed: set[str] = set()
+        self._placed_in: Counter[str] = Counter()
         self._ended: set[int] = set()
         self._base = bank.tree_seq
         self.planned: list[dict[str, Any]] = []
@@ -46,6 +48,10 @@ class Rehearsal:
     def side(self) -> Side:
         """The log: calls of models are counted, rehearsed or not."""
         return self._bank.side
+
+    def last_revocation(self) -> int:
+        """Return the sequence number of the last revocation."""
+        return self._bank.last_revocation()
 
     @property
     def tree_seq(self) -> int:
@@ -63,7 +69,7 @@ class Rehearsal:
 
     def waiting(self, namespace: str) -> int:
         """Return how many lessons would still wait."""
-        return max(0, self._bank.waiting(namespace) - len(self._placed))
+        return self._bank.waiting(namespace) - self._placed_in[namespace]
 
     def tree(self, namespace: str, at: int | str | None = None) -> Tree | None:
         """Return the stored tree."""
@@ -130,7 +136,11 @@ class Rehearsal:
     ) -> int:
         """Note an operation that would be applied; return a number for it."""
         del lease, vectors
-        self._placed |= {node.node_id for node in accepted.put if node.height == 0}
+        if accepted.op == "place":
+            for node in accepted.put:
+                if node.height == 0:
+                    self._placed.add(node.node_id)
+                    self._placed_in[node.namespace] += 1
         self.planned.append(
             {
                 "op": accepted.op,

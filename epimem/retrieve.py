@@ -17,7 +17,7 @@ from epimem import calls, compose, gate, pictures
 from epimem.bank.bank import Bank
 from epimem.bank.costs import Costs
 from epimem.bank.journal import timestamp
-from epimem.bank.recall import Recall, RecallResult
+from epimem.bank.recall import MAX_K, Recall, RecallResult
 from epimem.config import GateMode
 from epimem.errors import (
     BankBusyError,
@@ -106,7 +106,7 @@ def retrieve(
         without=had,
     )
     nodes = bank.nodes([candidate.node_id for candidate in found.candidates])
-    if len(found.candidates) >= candidates:
+    if len(found.candidates) >= min(candidates, MAX_K):
         found, nodes = _with_rules(bank, question, found, nodes, had)
     sources = bank.nodes([key for node in nodes.values() for key in node.supported_by])
     selection, warning, usage = _select(
@@ -262,7 +262,7 @@ def _select(
     )
     try:
         reply = calls.ask(
-            Costs(bank.side),
+            Costs(bank),
             "tree organizer",
             roles.organizer,
             "select",

@@ -6,14 +6,15 @@ It is no truth of the bank: where it cannot be written, the work goes on.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from epimem.bank.journal import Clock, timestamp, wall_clock
 from epimem.bank.side import Side
-from epimem.errors import BankCorruptError, StorageError
+from epimem.errors import EpimemError
 from epimem.schema.receipt import Usage
 
 MAX_RAW = 4000
@@ -33,17 +34,65 @@ class CallRecord:
     raw: str = ""
 
 
-class Costs:
-    """The account of one bank."""
+class Accounted(Protocol):
+    """The bank that an account belongs to."""
 
-    def __init__(self, side: Side, clock: Clock = wall_clock) -> None:
-        self._side = side
+    @property
+    def side(self) -> Side:
+        """Where the log is."""
+        ...
+
+    def last_revocation(self) -> int:
+        """Return the sequence number of the last revocation, 0 where there was none."""
+        ...
+
+
+class Costs:
+    """The account of one bank.
+
+    Args:
+        bank: opened for reading or writing.
+        clock: seconds since 1970.
+        abandoned: once set, nothing is kept any more: nobody waits for these calls.
+    """
+
+    def __init__(
+        self,
+        bank: Accounted,
+        clock: Clock = wall_clock,
+        *,
+        abandoned: threading.Event | None = None,
+    ) -> None:
+        self._bank = bank
+        self._side = bank.side
         self._clock = clock
+        self._abandoned = abandoned
+
+    def watch(self) -> None:
+        """Be told of revocations from now on; to be called before a model is."""
+        if self._side.revocation_seen is None:
+            self._side.revocation_seen = self._bank.last_revocation()
 
     def add(self, records: Sequence[CallRecord]) -> None:
-        """Keep records, in one transaction; what cannot be written is given up."""
-        if not records:
+        """Keep records, in one transaction; what cannot be written is given up.
+
+        A reply that came back after its material was revoked may quote it: then no words are kept.
+        """
+        if not records or (self._abandoned is not None and self._abandoned.is_set()):
             return
+        # Whatever a log on a full or busy disk does, or a count that no database holds: work goes on.
+        with suppress(EpimemError, OverflowError):
+            self._write(records)
+            if any(record.raw or record.detail for record in records):
+                self._forget_revoked()
+
+    def _forget_revoked(self) -> None:
+        latest = self._bank.last_revocation()
+        if latest != self._side.revocation_seen:
+            self._side.forget_words()
+            self._side.revocation_seen = latest
+
+    def _write(self, records: Sequence[CallRecord]) -> None:
         at = timestamp(self._clock())
         rows = [
             (
@@ -63,7 +112,7 @@ class Costs:
             )
             for record in records
         ]
-        with suppress(StorageError, BankCorruptError), self._side.log() as log:
+        with self._side.log() as log:
             log.executemany(
                 "INSERT INTO calls (at, role, operation, model, prompt_version, calls, tokens_in,"
                 " tokens_out, cached, seconds, reason, detail, raw)"

@@ -123,7 +123,7 @@ class ImageStore:
                 field="region",
                 got=f"{region.width}x{region.height}",
             )
-        cut = _widened(region, margin)
+        cut = widened(region, margin)
         decoded = self._decoder.crop(header, cut.box, fitted(cut, max_pixels))
         return CutCrop(png=decoded.png, width=decoded.width, height=decoded.height, region=cut)
 
@@ -144,7 +144,8 @@ def fitted(region: Region, max_pixels: int) -> tuple[int, int]:
     return min(new_width, max_pixels // new_height), new_height
 
 
-def _widened(region: Region, margin: float) -> Region:
+def widened(region: Region, margin: float = MARGIN) -> Region:
+    """Return a region with a margin on each side, clipped to its image."""
     extra = round(margin * max(region.width, region.height))
     return Region(
         x0=max(0, region.x0 - extra),

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from epimem.bank import (
     check,
@@ -340,6 +340,12 @@ class BankReader:
         """Return what revocations after a sequence number reached, purged or not, oldest first."""
         with self._db.read() as connection:
             return revocation.since(connection, seq)
+
+    def last_revocation(self) -> int:
+        """Return the sequence number of the last revocation, 0 where there was none."""
+        with self._db.read() as connection:
+            latest = select(func.max(tables.revocations.c.seq))
+            return int(connection.execute(latest).scalar_one() or 0)
 
     def check(self, limits: Limits) -> list[check.Problem]:
         """Verify everything: chain, rows, replay, trees, blobs, images; return the problems found."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,7 +18,7 @@ from pathlib import Path
 import platformdirs
 
 from epimem.bank.database import KernelLock, translated
-from epimem.errors import BankBusyError
+from epimem.errors import BankBusyError, StorageError
 
 LOCK_NAME = "log.lock"
 _SCHEMA = """
@@ -41,6 +42,7 @@ CREATE TABLE IF NOT EXISTS calls (
 """
 
 
+_BLANK = "UPDATE calls SET detail = '', raw = '' WHERE raw != '' OR detail != ''"
 # A log made before follow-up questions were known; without the column the statement above fails.
 _UPGRADE = """
 ALTER TABLE retrievals ADD COLUMN excluded TEXT NOT NULL DEFAULT '[]';
@@ -57,6 +59,10 @@ class Side:
         self.cache.mkdir(mode=0o700, exist_ok=True)
         self.log_path = self._root / "log.db"
         self._connection: sqlite3.Connection | None = None
+        # Ingest derives in a thread of its own, and a host may retrieve in several.
+        self._lock = threading.RLock()
+        self._closed = False
+        self.revocation_seen: int | None = None
 
     @property
     def root(self) -> Path:
@@ -72,8 +78,11 @@ class Side:
 
         Raises:
             BankCorruptError: the damage came to light in this transaction; the next one works.
+            StorageError: the bank was closed.
         """
-        with translated(self.log_path):
+        with self._lock, translated(self.log_path):
+            if self._closed:
+                raise StorageError("the bank was closed", field="log")
             if self._connection is None:
                 self._connection = self._connect()
             try:
@@ -104,7 +113,7 @@ class Side:
 
     def _replace(self) -> None:
         """Take a damaged log away; what it knew of retrievals is lost."""
-        self.close()
+        self._disconnect()
         for suffix in ("", "-wal", "-shm"):
             Path(f"{self.log_path}{suffix}").unlink(missing_ok=True)
 
@@ -118,7 +127,10 @@ class Side:
         Raises:
             BankBusyError: a reader of the log keeps old pages.
         """
-        wanted, runs = set(ids), set(run_ids)
+        with self._lock:
+            return self._purge(set(ids), set(run_ids))
+
+    def _purge(self, wanted: set[str], runs: set[str]) -> int:
         gone = []
         with self.log() as log:
             for row in log.execute(
@@ -131,11 +143,23 @@ class Side:
             for table in ("retrievals", "feedback"):
                 log.executemany(f"DELETE FROM {table} WHERE retrieval_id = ?", gone)  # noqa: S608
             # A refused reply may quote whatever its model was shown; which items, nobody knows.
-            log.execute("UPDATE calls SET detail = '', raw = '' WHERE raw != '' OR detail != ''")
+            log.execute(_BLANK)
         with translated(self.log_path):
             self._empty_log_pages()
             self._empty_cache()
         return len(gone)
+
+    def forget_words(self) -> None:
+        """Forget the words of refused replies; what the calls cost stays.
+
+        Raises:
+            BankBusyError: a reader of the log keeps old pages.
+        """
+        with self._lock:
+            with self.log() as log:
+                log.execute(_BLANK)
+            with translated(self.log_path):
+                self._empty_log_pages()
 
     def _empty_cache(self) -> None:
         """Delete every file in the cache; others may be writing or emptying it at the same time."""
@@ -157,7 +181,12 @@ class Side:
             )
 
     def close(self) -> None:
-        """Close the log."""
+        """Close the log for good: a thread that was left behind writes nothing any more."""
+        with self._lock:
+            self._closed = True
+            self._disconnect()
+
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -118,13 +118,14 @@ memory_controller_option: Decorator[Any] = click.option(
     "--memory-controller",
     metavar="SPEC",
     help="Who derives lessons and gates crops: embedded, openai:URL#MODEL, "
-    "transformers:PATH[+ADAPTER], vllm:PATH[+ADAPTER].  [default: that of the bank's settings]",
+    "transformers:PATH[+ADAPTER], vllm:PATH[+ADAPTER], scripted:FILE.  [default: that of the "
+    "bank's settings, which begin with embedded]",
 )
 tree_organizer_option: Decorator[Any] = click.option(
     "--tree-organizer",
     metavar="SPEC",
     help="Who places, merges, splits, consolidates and selects; specs as for "
-    "--memory-controller.  [default: that of the bank's settings]",
+    "--memory-controller.  [default: that of the bank's settings, which begin with embedded]",
 )
 
 

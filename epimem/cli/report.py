@@ -64,7 +64,7 @@ def log(bank: Path, last: int, as_json: bool) -> None:  # noqa: FBT001
     "--costs shows instead what models cost that worked for this bank: requests, calls (a request "
     "whose reply could not be read is put once more), refused replies, tokens and seconds, by role, "
     "operation, model and prompt version. --refused N shows the last N refused replies as they came. "
-    "Controllers without a model cost nothing and are not listed.\n\n"
+    "Controllers without a model cost nothing and are listed only where they failed.\n\n"
     "Draws a table on a terminal, else prints one JSON line (one a row with --costs or --refused).",
     examples=(
         "epimem stats my-bank",
@@ -88,6 +88,8 @@ def stats(
     as_json: bool,  # noqa: FBT001 - a flag of click
 ) -> None:
     """Show counts, or the account of models."""
+    if costs and refused:
+        raise click.UsageError("give either --costs or --refused")
     if costs or refused:
         _show_account(bank, refused, as_json=as_json)
         return
@@ -106,14 +108,14 @@ def _show_account(bank: Path, refused: int | None, *, as_json: bool) -> None:
     from epimem.bank.costs import Costs
 
     with open_bank(bank, read_only=True) as memory:
-        account = Costs(memory.bank.side)
+        account = Costs(memory.bank)
         rows = account.refused(refused) if refused else account.summary()
     if not draws(as_json):
         for row in rows:
             emit(row)
         return
     if not rows:
-        note("epimem: no model has worked for this bank")
+        note(f"epimem: no {'reply was refused' if refused else 'model has worked'} for this bank")
         return
     _draw_refused(rows) if refused else _draw_costs(rows)
 

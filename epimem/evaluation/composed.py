@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from epimem import compose, gate
-from epimem.errors import ControllerError
 from epimem.evaluation.arms import Arm, Asking, Retrieved
 from epimem.evaluation.handout import Handout, handout
 from epimem.evaluation.side_banks import live_lessons
@@ -28,11 +27,7 @@ NEAREST = 8
 def composed(
     memory: ExperienceMemory, asking: Asking, task: PublicTask, chosen: Sequence[Node]
 ) -> MemoryInput:
-    """Return the memory input of these nodes for a task, in this order.
-
-    Raises:
-        ControllerError: the gate failed.
-    """
+    """Return the memory input of these nodes for a task, in this order."""
     bank = memory.bank
     sources = bank.nodes([key for node in chosen for key in node.supported_by])
     items = compose.items(chosen, sources)
@@ -47,8 +42,6 @@ def composed(
         mode=asking.gate or memory.config.gate,
         deadline_s=memory.config.memory_controller.deadline_s,
     )
-    if opened.warning:
-        raise ControllerError(opened.warning)
     return compose.memory_input(
         bank,
         retrieval_id=uuid7(),
@@ -57,7 +50,7 @@ def composed(
         evidence=evidence,
         gate=opened.value,
         budget=asking.limits(memory),
-    )
+    ).model_copy(update={"warning": opened.warning})
 
 
 class Frequent(Arm):

@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from epimem import deadline
+from epimem import ExperienceMemory, deadline
+from epimem.bank import steps
 from epimem.bank.costs import Costs
+from epimem.bank.side import Side
+from epimem.calls import ask
 from epimem.errors import BankBusyError, ControllerError
 from epimem.ingest import ingest
-from epimem.protocols import Derived, Reply
+from epimem.protocols import Derived, DeriveRequest, Reply
 from epimem.schema.memory_input import Selection
 from epimem.schema.receipt import Usage
 from epimem.testing import (
@@ -40,7 +43,7 @@ def spending(script):
 
 
 def rows(memory, *names):
-    return [tuple(row[name] for name in names) for row in Costs(memory.bank.side).summary()]
+    return [tuple(row[name] for name in names) for row in Costs(memory.bank).summary()]
 
 
 # ---- the account
@@ -75,7 +78,7 @@ def test_an_update_and_a_second_model_have_rows_of_their_own(tmp_path):
                 update=lambda _: Reply(None, reason="schema", usage=replace_calls(2))
             )
             controller.name = name
-            memory._controllers = (controller, ScriptedTreeOrganizer())
+            memory.controllers = (controller, ScriptedTreeOrganizer())
             memory.start_refine("q").propose_update("a")
         found = rows(memory, "operation", "model", "calls", "refused")
     assert found == [("update", "large", 2, 1), ("update", "small", 2, 1)]
@@ -101,7 +104,7 @@ def test_refused_replies_are_kept_as_they_came_newest_first(tmp_path):
         memory.contribute(small_run(1, answer="first"))
         memory.contribute(small_run(2, answer="x" * 9000))
         memory.ingest()
-        kept = Costs(memory.bank.side).refused(5)
+        kept = Costs(memory.bank).refused(5)
     assert [(row["operation"], row["reason"], len(row["raw"])) for row in kept] == [
         ("derive", "not_json", 4000),
         ("derive", "not_json", 5),
@@ -116,7 +119,7 @@ def test_a_revocation_takes_the_words_of_refused_replies_and_leaves_their_cost(t
         memory.contribute(small_run(1))
         memory.ingest()
         memory.revoke("run", "run-000001")
-        (row,) = Costs(memory.bank.side).refused(5)
+        (row,) = Costs(memory.bank).refused(5)
         assert (row["raw"], row["detail"]) == ("", "")
         assert rows(memory, "tokens_in") == [(100,)]
         side = memory.bank.side.root
@@ -129,6 +132,74 @@ def test_a_controller_that_fails_as_a_whole_is_counted_too(tmp_path):
         memory.contribute(lesson(1))
         assert "model_failed" in memory.retrieve("how many stop at the amber bridge?").warning
         assert rows(memory, "operation", "refused") == [("select", 1)]
+
+
+def test_a_log_that_cannot_be_written_costs_the_account_not_the_work(tmp_path, monkeypatch):
+    with new_memory(tmp_path / "bank", place=spending(nearest_or_new)) as memory:
+        memory.contribute(lesson(1))
+
+        def locked(_):
+            raise BankBusyError("the log is locked")
+
+        monkeypatch.setattr(Side, "log", locked)
+        assert memory.maintain().placed == 1
+
+
+def test_a_count_that_no_database_holds_costs_the_account_not_the_work(tmp_path):
+    huge = Usage(calls=1, tokens_in=2**70)
+    with new_memory(
+        tmp_path / "bank", place=lambda request: Reply(nearest_or_new(request), usage=huge)
+    ) as memory:
+        memory.contribute(lesson(1))
+        assert memory.maintain().placed == 1
+
+
+def test_words_that_come_back_after_a_revocation_are_not_kept(tmp_path):
+    def derive(_):
+        other = ExperienceMemory.open(memory.bank.path)
+        with other:
+            other.revoke("run", "run-000001")
+        return Reply(None, reason="schema", raw="the secret zebra", usage=USAGE)
+
+    with new_memory(tmp_path / "bank", derive=derive) as memory:
+        memory.contribute(small_run(1))
+        memory.ingest()
+        (row,) = Costs(memory.bank).refused(5)
+        assert row["raw"] == ""
+        side = memory.bank.side.root
+    held = b"".join(path.read_bytes() for path in side.rglob("*") if path.is_file())
+    assert b"zebra" not in held
+
+
+def test_a_batch_that_nobody_waits_for_is_not_retried_and_not_counted(tmp_path):
+    going, over = threading.Event(), threading.Event()
+    calls = []
+
+    class Controller(ScriptedMemoryController):
+        def derive(self, requests):
+            calls.append(len(requests))
+            if len(calls) == 2:
+                going.set()
+                over.wait(20)
+                raise ControllerError("the model is gone")
+            return super().derive(requests)
+
+    def interrupted(_):
+        assert going.wait(20)
+        raise KeyboardInterrupt
+
+    with new_memory(tmp_path / "bank") as memory:
+        for number in range(40):
+            memory.contribute(small_run(number, answer=f"answer {number}"))
+        with pytest.raises(KeyboardInterrupt):
+            ingest(memory.bank, Controller(), interrupted, deadline_s=30)
+        left = [thread for thread in threading.enumerate() if thread.name == "derive"]
+    over.set()
+    for thread in left:
+        thread.join(20)
+    assert calls == [32, 8]
+    with new_reader(memory) as reader:
+        assert Costs(reader.bank).refused(5) == []
 
 
 # ---- time
@@ -153,23 +224,53 @@ class Slow:
             return list(pool.map(one, requests))
 
 
-@pytest.mark.parametrize("tells", [True, False])
-def test_a_batch_gets_the_time_of_its_rounds_from_one_who_tells_how_many_it_has(tmp_path, tells):
+@pytest.mark.parametrize(("tells", "answered"), [(True, True), (False, False)])
+def test_a_batch_gets_the_time_of_its_rounds_from_one_who_tells_how_many_it_has(
+    tmp_path, tells, answered
+):
     controller = Slow(2, 0.1)  # eight runs take 0.4 s, a deadline is 0.15 s for a call
     if not tells:
         controller.concurrency = "many"
-        controller.derive = lambda requests: [time.sleep(0.4) for _ in requests[:1]]
+    requests = [DeriveRequest(small_run(number), "right", "oracle") for number in range(8)]
+
+    def asked():
+        return ask(
+            Costs(memory.bank),
+            "memory controller",
+            controller,
+            "derive",
+            requests,
+            kind=Derived,
+            deadline_s=0.15,
+        )
+
     with new_memory(tmp_path / "bank") as memory:
-        for number in range(8):
-            memory.contribute(small_run(number))
-        memory._controllers = (controller, ScriptedTreeOrganizer())
-        section = memory.config.memory_controller.model_copy(update={"deadline_s": 0.15})
-        memory.config = memory.config.model_copy(update={"memory_controller": section})
-        report = memory.ingest()
-    assert report.states["derived"] == (8 if tells else 0)
+        if answered:
+            assert len(asked()) == 8
+        else:
+            with pytest.raises(ControllerError, match="in time"):
+                asked()
 
 
-def test_the_lease_is_renewed_while_the_organizer_works(monkeypatch):
+def test_the_maintainer_renews_its_lease_while_the_organizer_works(tmp_path, monkeypatch):
+    monkeypatch.setattr(deadline, "BEAT_S", 0.02)
+
+    def slow(request):
+        time.sleep(0.3)
+        return nearest_or_new(request)
+
+    with new_memory(tmp_path / "bank", place=slow) as memory:
+        memory.contribute(lesson(1))
+        renewed = []
+        extend = steps.extend
+        monkeypatch.setattr(
+            steps, "extend", lambda *given, **more: (renewed.append(1), extend(*given, **more))
+        )
+        memory.maintain()
+    assert len(renewed) > 4
+
+
+def test_a_call_beats_while_it_waits(monkeypatch):
     monkeypatch.setattr(deadline, "BEAT_S", 0.02)
     beats = []
 
@@ -222,7 +323,7 @@ def test_over_full_nodes_of_one_height_are_asked_for_in_one_call(tmp_path):
             return super().split_lift(requests)
 
     with new_memory(tmp_path / "bank", tree={"batch": 200}) as memory:
-        memory._controllers = (ScriptedMemoryController(), Organizer(merge=lambda _: None))
+        memory.controllers = (ScriptedMemoryController(), Organizer(merge=lambda _: None))
         for place in range(5):
             for number in range(20):
                 memory.contribute(
@@ -330,7 +431,7 @@ def test_the_tree_is_the_same_however_many_calls_are_in_flight(tmp_path):
     for concurrency in (1, 4, 16):
         organizer = InFlight(concurrency, merge=merge_always, select=lambda _: Selection())
         with new_memory(tmp_path / f"bank-{concurrency}", tree={"batch": 32}) as memory:
-            memory._controllers = (ScriptedMemoryController(), organizer)
+            memory.controllers = (ScriptedMemoryController(), organizer)
             contributed(memory, 120)
             memory.maintain()
             digests.add(memory.bank.state_digest())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from epimem import Attempt, ExperienceMemory, WorkingMemory
+from epimem import Attempt, Budget, ExperienceMemory, WorkingMemory
 from epimem.config import Config, EncoderConfig
 from epimem.errors import ImageError, RecordError
 from epimem.protocols import Reply
@@ -259,10 +260,67 @@ def test_a_run_serves_as_trace(opened):
 
 def test_the_images_kept_aside_go_when_the_memory_is_closed(opened, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def kept():
+        return list(tmp_path.glob("epimem-question-*"))
+
     memory = opened(look)
     memory.refine("q", lambda _: Attempt("a"), images=[png()], max_attempts=2)
-    assert list(tmp_path.glob("epimem-question-*"))
+    assert not kept()
+    session = memory.start_refine("q", images=[png()])
+    assert len(kept()) == 1
+    pid = os.fork()
+    if pid == 0:
+        memory.close()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert len(kept()) == 1  # a forked child leaves it to its parent
+    assert session.may_attempt
     memory.close()
+    assert not kept()
+
+
+def test_crops_of_the_memory_never_lie_beside_the_bank(opened):
+    memory = opened(lambda request: look(request, gate=1))
+    session = memory.start_refine("q", images=[png()])
+    session.propose_update("a")
+    (crop,) = session.memory_input().crops
+    assert memory.crop_png(crop).startswith(b"\x89PNG")
+    assert not list(memory.bank.side.cache.rglob("*.png"))
+    session.finish()
+    assert session.memory_input().crops == ()
+
+
+def test_stop_counts_only_where_an_attempt_has_completed(opened):
+    answers = iter([None, "7", "8"])
+    memory = opened(lambda _: Update(guidance="x", stop=True))
+    result = memory.refine("q", lambda _: Attempt(next(answers)))
+    assert (result.answer, len(result.attempts), result.stopped) == ("7", 2, True)
+    assert [rejection.reason for rejection in result.rejections] == ["schema"]
+
+
+def test_a_memory_of_cautions_alone_is_shown_within_its_budget(opened):
+    memory = opened(lambda _: Update(cautions=("c" * 150, "d" * 150, "e" * 150)))
+    session = memory.start_refine("q", budget=Budget(chars=600))
+    session.propose_update("a")
+    given = session.memory_input()
+    assert 0 < len(given.items[0].cautions) < 3
+    assert given.items[0].shortened
+    assert len(given.text) <= 600
+    assert "Guidance" not in given.text
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"visual": "Frozen"}, {"gate": "never"}, {"images": [b""] * 65}, {"question": "a\x00"}],
+)
+def test_what_is_out_of_range_is_refused_before_anything_is_kept(
+    opened, wrong, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    memory = opened()
+    with pytest.raises(RecordError):
+        memory.start_refine(**{"question": "q", **wrong})
     assert not list(tmp_path.glob("epimem-question-*"))
 
 

@@ -234,8 +234,8 @@ def test_titles_hold_each_form_once_and_none_for_empty_text() -> None:
 
 def test_importing_the_controllers_loads_no_model_library() -> None:
     program = (
-        "import sys; from epimem.config import Config; from epimem.plugins import load_controllers; "
-        "load_controllers(Config()); "
+        "import sys; from epimem.config import Config; from epimem.plugins import Controllers; "
+        "Controllers(None).tree_organizer(Config()); "
         "print([m for m in ('torch', 'faiss', 'onnxruntime', 'PIL', 'rich') if m in sys.modules])"
     )
     done = subprocess.run(

@@ -883,7 +883,7 @@ def test_the_log_forgets_a_rule_that_showed_what_was_folded_in_later(
     assert tree is not None
     (rule,) = [n for n in tree.walk() if n.level > 0 and n.guidance == "Open the gate"]
     organizer = ScriptedTreeOrganizer(select=lambda _: Selection(rule_ids=(rule.node_id,)))
-    memory._controllers = (ScriptedMemoryController(), organizer)
+    memory.controllers = (ScriptedMemoryController(), organizer)
     found = memory.retrieve("how many in the barn?", run_id="asking for the rule")
     assert [(crop.node_id, crop.note) for crop in found.crops] == [
         (rule.node_id, f"see {secret('later')}")
