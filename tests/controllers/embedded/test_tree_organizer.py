@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from controllers.embedded.memory_controller import EmbeddedMemoryController
-from controllers.embedded.tree_organizer import EmbeddedTreeOrganizer
 from controllers.embedded.term_weights import class_titles, class_weights
+from controllers.embedded.tree_organizer import EmbeddedTreeOrganizer
 from epimem.protocols import (
     CategoryView,
     ConsolidateRequest,
