@@ -13,7 +13,8 @@ it. Words that most topics of the group name ("marker") are no rivals.
 words with the larger, a key word among them, and the kinds or the numbers differ, or they take
 opposed sides, or one comes from a lesson that reports what was judged wrong, unless either lesson
 also yields the other's claim. Claims that quote different inline code are alternatives, not
-contradictions.
+contradictions. Nor does it contradict "leave out the mark shown here" that the same words were judged
+wrong with another region of a picture: they speak of another mark.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Voice:
     conditions: frozenset[str]
     known: frozenset[str]
     segments: tuple[Segment, ...]
+    shown: frozenset[tuple[str, tuple[int, int, int, int]]] = frozenset()
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
@@ -101,6 +103,7 @@ def voice(node: Node) -> Voice:
         conditions=frozenset(claim_words(lesson.applies_when)),
         known=frozenset(claim_words(f"{spoken}\n{lesson.applies_when}\n{notes}")),
         segments=segments(spoken),
+        shown=frozenset((item.image_id, item.region.box) for item in lesson.evidence),
     )
 
 
@@ -171,12 +174,18 @@ def _contradict(claim: Claim, left: Voice, other: Claim, right: Voice, common: G
     if overlap(ours, theirs) < SAME_MIN or _has_rival(claim, other, common):
         return False
     if left.polarity != right.polarity:
-        return claim.kind == other.kind and claim.numbers == other.numbers
+        elsewhere = claim.points and other.points and _shows_other_places(left, right)
+        return claim.kind == other.kind and claim.numbers == other.numbers and not elsewhere
     nested = claim.numbers <= other.numbers or other.numbers <= claim.numbers
     against = opposed(claim.contrasts, other.contrasts)
     if claim.kind == other.kind and nested and not against:
         return False
     return not (yielded(claim, right, common)[1] or yielded(other, left, common)[1])
+
+
+def _shows_other_places(left: Voice, right: Voice) -> bool:
+    """Tell whether both lessons rest on regions of pictures, and on none that the other has."""
+    return bool(left.shown and right.shown) and left.shown.isdisjoint(right.shown)
 
 
 def _denies(speaker: Voice, key: frozenset[str], claim: Claim) -> bool:

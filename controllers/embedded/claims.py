@@ -32,6 +32,14 @@ _VERB_LIST = """
     sum take test total treat try turn use verify write
 """
 _VERBS = _VERB_LIST.split()
+# An instruction opens a clause with such a verb and names something to do it to.
+_INSTRUCTION = re.compile(
+    rf"(?:\A|:\s+|[,;]\s*(?:(?:and|but|or|then|so|also|instead)\s+)*|\s(?:and|but|then|so)\s+)"
+    rf"(?:(?:do\s+not|don['\u2019]t|never|always|not)\s+)?(?:{'|'.join(_VERBS)})\b"
+    r"(?!\s*(?:[:=.,;]|\Z|(?:is|are|was|were|found)\b))"
+    r"|\b(?:must|should|ought\s+to|ha(?:s|ve)\s+to|needs?\s+to)\b",
+    re.IGNORECASE,
+)
 _ASIDE = re.compile(r"\([^()]*\)|\uff08[^\uff08\uff09]*\uff09|\[[^\[\]]*\]")
 _SEGMENT_END = re.compile(r"(?<=[.!?])\s+|\s*;\s+|\n+|(?<=[。\uff01\uff1f\uff1b])")
 _BORDER = re.compile(
@@ -44,6 +52,17 @@ _BORDER = re.compile(
 _CONDITION = re.compile(
     r"\A(?:after|as|at|because|before|by|during|for|from|given|if|in|on|once|since|unless|when|where"
     r"|whenever|while|with|within)\b",
+    re.IGNORECASE,
+)
+_POINTS = re.compile(
+    r"\b(?:shown|seen|pictured|drawn|marked|circled|boxed|highlighted) (?:here|there)\b"
+    r"|\b(?:in|of|from) (?:this|the) (?:view|crop|region|cut-?out)\b|\blike (?:this|that|these|those)\b"
+    r"|\bth(?:is|at) one\b|\bth(?:e|o)se ones\b",
+    re.IGNORECASE,
+)
+_REFERS_BACK = re.compile(
+    rf"(?:(?:do\s+not|don['\u2019]t|never|always|not)\s+)?(?:{'|'.join(_VERBS)})\s+(?:out\s+)?"
+    r"(?:them|it|these|those|such)\b",
     re.IGNORECASE,
 )
 _NOT = re.compile(
@@ -91,7 +110,8 @@ _SAME = {"parenthes": "bracket", "parenthesi": "bracket", "parenthesis": "bracke
 class Claim:
     """One clause: content words in order, numbers, kind, the inline code that it quotes, in order.
 
-    `partial` stands for "not every", "not all".
+    `partial` stands for "not every", "not all"; `points` says that it leaves to a picture what it
+    speaks of ("the mark shown here").
     """
 
     words: tuple[str, ...]
@@ -100,6 +120,7 @@ class Claim:
     partial: bool
     code: tuple[str, ...] = ()
     contrasts: Contrasts = frozenset()
+    points: bool = False
 
     @cached_property
     def bag(self) -> frozenset[str]:
@@ -159,18 +180,32 @@ def claim_words(text: str) -> tuple[str, ...]:
     return tuple(words)
 
 
+def instructs(text: str) -> bool:
+    """Tell whether a sentence says what to do, in words of English."""
+    return _INSTRUCTION.search(text) is not None
+
+
 def _claims(segment: str, *, counts: bool) -> list[Claim]:
     pieces = [piece for piece in _BORDER.split(_ASIDE.sub(" ", segment)) if piece.strip()]
-    if len(pieces) > 1:
-        pieces = [piece for piece in pieces if not _CONDITION.match(piece.strip())] or pieces
+    stated = [piece for piece in pieces if not _CONDITION.match(piece.strip())]
+    if any(map(claim_words, stated)):
+        pieces = stated
     whole: list[str] = []
     for piece in pieces:
-        if whole and not claim_words(piece):
+        if whole and _belongs_to(whole[-1], piece):
             whole[-1] = f"{whole[-1]} {piece}"
         else:
             whole.append(piece)
     claims = [_claim(piece, counts=counts) for piece in whole]
     return [claim for claim in claims if claim.bag]
+
+
+def _belongs_to(before: str, piece: str) -> bool:
+    """Tell whether a clause says nothing of its own: "leave them out", "skip those stations"."""
+    words = claim_words(piece)
+    if not words:
+        return True
+    return _REFERS_BACK.match(piece.strip()) is not None and set(words) <= set(claim_words(before))
 
 
 def _claim(piece: str, *, counts: bool) -> Claim:
@@ -181,6 +216,7 @@ def _claim(piece: str, *, counts: bool) -> Claim:
         partial=_PARTIAL.search(piece) is not None,
         code=tuple(_CODE.findall(piece)),
         contrasts=contrasts(piece),
+        points=_POINTS.search(piece) is not None,
     )
 
 

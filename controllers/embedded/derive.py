@@ -48,7 +48,7 @@ def derive_lesson(
     if not found:
         return Derived((), nothing=NOTHING_SAID)
     wrong = request.verdict == "wrong"
-    evidence = _evidence(run, turns, found)
+    evidence = evidence_of(run, turns, found)
     scope = public_scope(run.task)
     asked = anchor(run.task.question, scope, shared_names)
     polarity: Polarity = "negative" if wrong else "positive"
@@ -135,11 +135,16 @@ def _statements(
     )
 
 
-def _evidence(run: Run, turns: Sequence[Turn], found: Sequence[Salient]) -> tuple[Evidence, ...]:
-    """Return the regions that the salient turns looked at, best statement first, at most four."""
-    seen: dict[tuple[str, tuple[int, int, int, int]], Evidence] = {}
+def evidence_of(run: Run, turns: Sequence[Turn], found: Sequence[Salient]) -> tuple[Evidence, ...]:
+    """Return the regions that the salient turns looked at, best statement first, at most four.
+
+    Where a statement says how things are done in the task's house, what it was read from is the
+    evidence; what other turns looked at beside it belongs to this one question.
+    """
     views = _views(turns)
-    for at in dict.fromkeys(at for item in found for at in item.turns):
+    told = [item for item in found if item.convention and any(at in views for at in item.turns)]
+    seen: dict[tuple[str, tuple[int, int, int, int]], Evidence] = {}
+    for at in dict.fromkeys(at for item in told or found for at in item.turns):
         for event in views.get(at, ()):
             if event.page is None or event.region is None or event.page > len(run.task.pages):
                 continue

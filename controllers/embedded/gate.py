@@ -4,13 +4,18 @@ Decided on the question and the descriptions of what was selected, never on pixe
 
 1. a selected item has a crop,
 2. the question has images of its own, or speaks of something seen, and
-3. that item's text or the notes of its evidence speak of something seen.
+3. that item's text or the notes of its evidence speak of something seen, and
+4. that item's own conditions do not exclude the question: one says that a thing is printed where the
+   other says that it is not ("charts without a legend", "the chart has a legend"). Such an item's text
+   may still be worth reading; its picture shows what this question's own images do not look like.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
+from controllers.embedded.presence import excludes
 from controllers.embedded.words import content_words, stem
 from epimem.protocols import GateRequest
 from epimem.schema.memory_input import Item
@@ -41,16 +46,24 @@ _VISUAL_CJK = (
     "蓝",
     "绿",
 )
+_LEADING_CONDITION = re.compile(
+    r"(?:at|for|if|in|on|when|where|with|without)\b[^,:;.]*", re.IGNORECASE
+)
 
 
 def visual_gate(request: GateRequest) -> Literal[0, 1]:
     """Return 1 when the crops of the selected items go along, else 0."""
     if not (request.question_images > 0 or speaks_of_sight(request.question)):
         return 0
-    for item in request.items:
-        if request.crops.get(item.node_id, 0) > 0 and speaks_of_sight(_description(request, item)):
-            return 1
-    return 0
+    return 1 if any(_opens(request, item) for item in request.items) else 0
+
+
+def _opens(request: GateRequest, item: Item) -> bool:
+    if request.crops.get(item.node_id, 0) == 0 or not speaks_of_sight(_description(request, item)):
+        return False
+    leading = _LEADING_CONDITION.match(item.guidance)
+    conditions = (item.applies_when, leading.group() if leading is not None else "")
+    return not excludes(conditions, request.question)
 
 
 def speaks_of_sight(text: str) -> bool:

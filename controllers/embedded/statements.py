@@ -12,7 +12,9 @@ A sentence scores the sum of simple features (features and weights are ours):
 | conclusion | 0.6 | 1 when it holds a word of concluding or judging |
 | echo | 0.6 | share of its words that other speakers' turns have |
 | substance | 1.0 | words in it (numbers not counted) over eight, at most 1 |
+| convention | 1.0 | 1 when it says what to do and names the house of the task |
 | machine | -0.8 | 1 when a tool, a user or a system prompt speaks |
+| restated | -0.8 | 1 when it adds at most one word to question and scope, and no answer |
 | copied | -1.0 | 1 when it stands in several turns: more often an order than a finding |
 | opening | -0.6 | 1 when it announces what comes, or asks |
 | gap | -0.8 | 1 when it only says that something is not done yet |
@@ -26,8 +28,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from controllers.embedded.claims import instructs
+from controllers.embedded.scopes import public_scope
 from controllers.embedded.sentences import sentences
 from controllers.embedded.words import STOP_WORDS, TOKEN, overlap
 from epimem.schema.run import Run, Turn
@@ -77,11 +81,15 @@ _PROGRAM = re.compile(
 
 @dataclass(frozen=True)
 class Salient:
-    """A sentence worth keeping: its text, the turns that hold it (as indices), its score."""
+    """A sentence worth keeping: its text, the turns that hold it (as indices), its score.
+
+    A `convention` says what to do and names the house of the task.
+    """
 
     text: str
     turns: tuple[int, ...]
     score: float
+    convention: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,6 +115,8 @@ def salient_statements(run: Run, turns: Sequence[Turn]) -> tuple[Salient, ...]:
     read = _read(run, turns)
     question = " ".join(run.task.question.split())
     asked = frozenset(_words(question))
+    known = asked | _words(public_scope(run.task))
+    house = _words(run.task.house)
     answer = tuple(_tokens(run.answer.text))
     heard = {turn.speaker: _heard_beside(turn.speaker, read) for turn in read}
     places: dict[str, list[_Read]] = {}
@@ -125,9 +135,13 @@ def salient_statements(run: Run, turns: Sequence[Turn]) -> tuple[Salient, ...]:
         score = _gain(sentence, said) + _place(holders)
         score += 1.2 * states_answer * min(1.0, substance / _FULL_REASON)
         score += 0.8 * _share(words & asked, asked) + min(1.0, substance / _FULL_SUBSTANCE)
+        convention = bool(house) and house <= words and instructs(sentence)
+        score += 1.0 * convention
+        score -= 0.8 * (len(words - known) <= 1 and not states_answer)
         score += 0.6 * _share(words & heard[holders[0].speaker], words)
         score -= 1.0 * (len(holders) > 1)
-        scored.append(Salient(sentence, tuple(turn.index for turn in holders), score))
+        held = tuple(turn.index for turn in holders)
+        scored.append(Salient(sentence, held, score, convention))
     return _distinct(_ranked(_less_penalties(item) for item in _ranked(scored)[:_FINALISTS]))
 
 
@@ -202,7 +216,7 @@ def _less_penalties(item: Salient) -> Salient:
     loss = 0.6 * (_OPENING.search(item.text) is not None)
     loss += 0.8 * (_GAP.search(item.text) is not None)
     loss += 1.5 * (_PROGRAM.search(item.text) is not None)
-    return Salient(item.text, item.turns, item.score - loss)
+    return replace(item, score=item.score - loss)
 
 
 def _ranked(items: Iterable[Salient]) -> list[Salient]:

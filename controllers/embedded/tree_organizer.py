@@ -36,7 +36,7 @@ class EmbeddedTreeOrganizer:
     """
 
     name = "embedded"
-    prompt_version = "1"
+    prompt_version = "2"
 
     def __init__(
         self, *, place_min: float = 0.6, scope_min: float = 0.85, merge_min: float = 0.9

@@ -6,6 +6,8 @@ import pytest
 
 from controllers.embedded.agreement import contradictions, ground, voice, yielded
 from controllers.embedded.claims import segments
+from epimem.schema.lesson import Evidence, Statement
+from epimem.schema.region import Region
 from epimem.schema.tree import Node
 
 Make = Callable[..., Node]
@@ -171,3 +173,42 @@ def test_lessons_that_quote_other_code_neither_agree_nor_clash(lesson: Make) -> 
     assert not clash(
         lesson, "Call `crop` then `turn` on it.", "Do not call `turn` then `crop` on it."
     )
+
+
+POINTING = "Leave out the rows with the mark shown here."
+NAMED = "Leave out the rows with a red mark."
+
+
+@pytest.mark.parametrize(
+    ("guidance", "right_at", "wrong_at", "conflict"),
+    [
+        (POINTING, 10, 50, False),
+        (POINTING, 10, 10, True),
+        (POINTING, 10, None, True),
+        (NAMED, 10, 50, True),
+    ],
+)
+def test_what_was_judged_wrong_of_another_region_contradicts_nothing_that_points(
+    lesson: Make, guidance: str, right_at: int, wrong_at: int | None, *, conflict: bool
+) -> None:
+    def shown(left: int | None) -> tuple[Evidence, ...]:
+        if left is None:
+            return ()
+        region = Region(x0=left, y0=0, x1=left + 5, y1=5, width=100, height=80)
+        return (Evidence(image_id="page", region=region),)
+
+    statement = (Statement(text=guidance),)
+    against = (Statement(text=guidance, polarity="negative"),)
+    right = voice(lesson("a", guidance, statements=statement, evidence=shown(right_at)))
+    wrong = voice(
+        lesson(
+            "b",
+            f"Judged wrong: “{guidance}”",
+            polarity="negative",
+            statements=against,
+            evidence=shown(wrong_at),
+        )
+    )
+    common = ground([right, wrong])
+    assert bool(contradictions(right, wrong, common)) is conflict
+    assert bool(contradictions(wrong, right, common)) is conflict

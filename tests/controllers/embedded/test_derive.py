@@ -375,3 +375,75 @@ def texts_of(draft: LessonDraft) -> list[str]:
     head = [draft.guidance, draft.applies_when, draft.title, draft.body]
     names = [index.topic, index.scope, index.question_anchor, draft.family, draft.agent]
     return [*head, *draft.cautions, *notes, *said, *names]
+
+
+HOUSE_TURNS = (
+    ("reader", "The first page of the ledger lists nine rows with amounts in euro."),
+    ("reader", "In Halden ledgers rows printed in red are void: leave them out of the total."),
+    ("reader", "The last row of the ledger is printed in black and counted in the total."),
+    ("checker", "The total of the remaining rows of the ledger is 120."),
+)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_convention_of_the_house_brings_the_region_it_was_read_from(
+    make_run: Callable[..., Run], place: int
+) -> None:
+    others = [turn for turn in HOUSE_TURNS[:3] if "Halden" not in turn[1]]
+    turns = [*others[:place], HOUSE_TURNS[1], *others[place:], HOUSE_TURNS[3]]
+    views = [(at, 1, {**REGION, "x0": at + 1}, True) for at in range(4)]
+    run = make_run(
+        turns,
+        question="What is the total of this ledger of Halden?",
+        answer="120",
+        house="Halden",
+        pages=[PAGE],
+        views=views,
+    )
+    draft = derive(run, "right")
+    assert draft is not None
+    assert HOUSE_TURNS[1][1] in [item.text for item in draft.statements]
+    assert [item.region.x0 for item in draft.evidence] == [place + 1]
+
+
+def test_a_convention_is_kept_before_what_belongs_to_one_question(
+    make_run: Callable[..., Run],
+) -> None:
+    later = (
+        ("reader", "The rows of this ledger that stay in the total hold 40, 50 and 30 in euro."),
+        ("checker", "Adding up the amounts of the rows of this ledger gives the total 120."),
+        ("checker", "The answer to the question about the total of the rows is therefore 120."),
+    )
+    question = "What is the total of the rows in this ledger?"
+    run = make_run((HOUSE_TURNS[1], *later), question=question, answer="120", house="Halden")
+    draft = derive(run, "right")
+    assert draft is not None
+    assert HOUSE_TURNS[1][1] in [item.text for item in draft.statements]
+    without = derive(make_run((HOUSE_TURNS[1], *later), question=question, answer="120"), "right")
+    assert without is not None
+    assert HOUSE_TURNS[1][1] not in [item.text for item in without.statements]
+
+
+def test_without_a_convention_all_salient_turns_bring_their_regions(
+    make_run: Callable[..., Run],
+) -> None:
+    views = [(at, 1, {**REGION, "x0": at + 1}, True) for at in range(4)]
+    question = "What is the total of this ledger?"
+    run = make_run(HOUSE_TURNS, question=question, answer="120", pages=[PAGE], views=views)
+    draft = derive(run, "right")
+    assert draft is not None
+    assert len(draft.evidence) == len(draft.statements) > 1
+
+
+def test_a_sentence_that_adds_nothing_to_the_question_is_passed_over(
+    make_run: Callable[..., Run],
+) -> None:
+    question = "How many rows of amounts are in this ledger of Halden?"
+    restated = "This is a ledger of Halden with the rows of amounts that are asked for."
+    turns = (
+        ("reader", "Rows printed in red are void entries of an earlier year."),
+        ("reader", restated),
+    )
+    draft = derive(make_run(turns, question=question, house="Halden"), "right")
+    assert draft is not None
+    assert draft.statements[0].text == turns[0][1]

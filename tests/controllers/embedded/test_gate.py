@@ -57,3 +57,42 @@ def test_one_item_with_a_crop_and_another_with_the_words_are_not_enough() -> Non
     )
     assert gate(items=items, crops={"a": 1}) == 0
     assert gate(items=items, crops={"b": 1}) == 1
+
+
+HATCHED = "Leave out the hatched bars."
+
+
+@pytest.mark.parametrize(
+    ("applies_when", "without", "with_it"),
+    [
+        ("Bar charts without data labels.", "The chart has no data labels.", "It has data labels."),
+        ("Invoices that bear no seal", "No seal is printed.", "A seal is printed on the page."),
+        ("Pages with a red frame", "The page has a red frame.", "The page lacks a red frame."),
+    ],
+)
+def test_an_items_own_conditions_may_exclude_the_question(
+    applies_when: str, without: str, with_it: str
+) -> None:
+    item = Item(node_id="a", kind="rule", guidance=HATCHED, applies_when=applies_when)
+    asked = "What is the total over the years? "
+    assert gate(items=(item,), question=asked + without) == 1
+    assert gate(items=(item,), question=asked + with_it) == 0
+    assert gate(items=(item,), question=asked) == 1
+
+
+def test_a_condition_that_opens_the_guidance_counts_as_one() -> None:
+    guidance = "In charts without a legend, leave out the hatched bars."
+    item = Item(node_id="a", kind="rule", guidance=guidance)
+    assert gate(items=(item,), question="The chart has a legend. What is the total?") == 0
+    told = Item(node_id="a", kind="rule", guidance=f"{HATCHED} There is no legend.")
+    assert gate(items=(told,), question="The chart has a legend. What is the total?") == 1
+
+
+def test_one_item_whose_conditions_hold_is_enough() -> None:
+    items = (
+        Item(node_id="a", kind="rule", guidance=HATCHED, applies_when="Charts without a legend"),
+        Item(node_id="b", kind="rule", guidance=HATCHED, applies_when="Charts with a legend"),
+    )
+    question = "The chart has a legend. What is the total?"
+    assert gate(items=items, crops={"a": 1}, question=question) == 0
+    assert gate(items=items, crops={"a": 1, "b": 1}, question=question) == 1
