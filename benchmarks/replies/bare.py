@@ -31,6 +31,7 @@ from epimem.schema.working_memory import VisualEvidence, WorkingMemory
 
 Plain = dict[str, Any]
 TEXT = "left out"
+TURNS = 40  # of an attempt, where a reply cannot name any
 
 
 def stripped(operation: str, request: Any) -> Plain:
@@ -112,7 +113,7 @@ def _build_update(plain: Mapping[str, Any]) -> UpdateRequest:
         page = pages[0]
         region = Region.whole(page.width, page.height)
         memory = WorkingMemory(evidence=VisualEvidence(image_id=page.image_id, region=region))
-    return UpdateRequest(TEXT, pages, memory, TEXT, TEXT, 1, 4, visual=plain["visual"])
+    return UpdateRequest(TEXT, pages, memory, TEXT, _run(TURNS), 1, 4, visual=plain["visual"])
 
 
 def _strip_gate(request: GateRequest) -> Plain:  # noqa: ARG001

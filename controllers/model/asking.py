@@ -61,12 +61,9 @@ def ask(
     ]
     if calls:
         _first_round(backend, protocols, operation, calls)
-        _second_round(backend, protocols, operation, calls)
+        _second_round(backend, operation, calls)
     done = iter(calls)
-    return [
-        _reply(next(done)) if value is None else Reply(value, usage=Usage(calls=1))
-        for value in settled
-    ]
+    return [_reply(next(done)) if value is None else Reply(value) for value in settled]
 
 
 def _first_round(
@@ -77,9 +74,7 @@ def _first_round(
     protocols.note(call.read.json for call in calls if call.read is not None and not call.sections)
 
 
-def _second_round(
-    backend: Backend, protocols: Protocols, operation: Operation, calls: Sequence[_Call]
-) -> None:
+def _second_round(backend: Backend, operation: Operation, calls: Sequence[_Call]) -> None:
     """Ask again where a reply was refused; what already has a value stays whatever happens here."""
     failed = [call for call in calls if _refused(call) is not None]
     prompts = []
@@ -87,7 +82,7 @@ def _second_round(
         refused = _refused(call)
         assert refused is not None
         assert call.read is not None
-        call.sections = call.sections or protocols.sections or not call.read.json
+        call.sections = call.sections or not call.read.json
         prompts.append(again(call.prompt, call.raw, refused, sections=call.sections))
     if not prompts:
         return

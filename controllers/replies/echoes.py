@@ -1,7 +1,12 @@
-"""Knowing what a model copied out of its prompt from what it says."""
+"""Knowing what a model copied out of its prompt from what it says.
+
+Whole objects: an example, a schema, an object in a sentence of ours. Texts: a placeholder (small models
+make up their own, "<what to check again>"), an alias where a text is wanted, the marks around items.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,6 +14,9 @@ from controllers.prompts.message import Prompt
 from controllers.replies.objects import Held, search
 
 _CONTEXT = 10
+_PLACEHOLDER = re.compile(r"\s*<[^<>]*>\s*\Z")
+_ALIAS = re.compile(r"\s*([A-Z])([0-9]{1,4})\s*\Z")
+_MARK = re.compile(r"<<[0-9a-f]{12} ")
 
 
 class Echoes:
@@ -38,6 +46,22 @@ class Echoes:
             if len(context.strip()) >= _CONTEXT
         ]
         return any(sentence in text for sentence in sentences for text in self._texts)
+
+    def copied(self, text: str) -> str:
+        """Return what a text was copied from, in words; empty where it is the model's own."""
+        if _PLACEHOLDER.match(text):
+            return "a placeholder in place of a text"
+        if _MARK.search(text):
+            return "a mark that stands around data"
+        alias = _ALIAS.match(text)
+        if alias is not None and self._shows(alias[1], alias[2]):
+            return "an id in place of a text"
+        return ""
+
+    def _shows(self, letter: str, number: str) -> bool:
+        """Tell whether the prompt has an item of that name, or an example one."""
+        quoted = f'"{letter}{number}"'
+        return any(quoted in text for text in self._texts)
 
 
 def _is_schema(data: Mapping[str, Any]) -> bool:

@@ -140,7 +140,7 @@ class _Scanner:
 
     def _key(self, mark: str) -> None:
         if mark in _PLAIN:
-            self._string(mark, closers=":")
+            self._string(mark)
         else:
             word = _WORD.match(self.text, self.at)
             if word is None:
@@ -160,7 +160,7 @@ class _Scanner:
         if mark in _CLOSERS:
             return self._opening(mark)
         if mark in _PLAIN:
-            self._string(mark, closers=",}]")
+            self._string(mark)
         elif mark == "-" or mark.isdecimal():
             self._number()
         else:
@@ -172,7 +172,6 @@ class _Scanner:
         if number is None:
             self._refuse("not a JSON number")
         self._take(number)
-        self._end_of_bare("number")
         self.out.append(number.group())
 
     def _bare(self) -> None:
@@ -180,7 +179,6 @@ class _Scanner:
         if word is None:
             self._refuse("expected a value")
         self._take(word)
-        self._end_of_bare("word")
         literal = _LITERALS.get(word.group())
         if literal is None and word.group() in self.words:
             literal = json.dumps(word.group())
@@ -191,14 +189,9 @@ class _Scanner:
             self.repairs["True, False or None"] = None
         self.out.append(literal)
 
-    def _end_of_bare(self, kind: str) -> None:
-        """A number or word ends at a bracket, comma or blank; at the end of the text it may be cut."""
-        if self.at < len(self.text) and self.text[self.at] not in ",}] \t\r\n":
-            self._refuse(f"characters that belong to no {kind}")
-
     # -- texts -----------------------------------------------------------------------------------
 
-    def _string(self, quote: str, closers: str) -> None:
+    def _string(self, quote: str) -> None:
         pieces = ['"']
         self.at += 1
         while True:
@@ -214,9 +207,6 @@ class _Scanner:
         self.out.append("".join((*pieces, '"')))
         if quote == "'":
             self.repairs["single quotes"] = None
-            self._blank()
-            if self._peek() not in closers:
-                self._refuse("a single quote inside a text in single quotes")
 
     def _apostrophe(self, quote: str) -> bool:
         """Tell whether a single quote stands between two letters, where none can close a text."""

@@ -7,7 +7,7 @@ text ─ objects ─ each: an echo? ─ shape ─ parse ─> the first that pass
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -18,12 +18,13 @@ from controllers.replies.echoes import Echoes
 from controllers.replies.objects import Held, Objects, members_of, objects_of
 from controllers.replies.refusals import is_refusal
 from controllers.replies.sections import read_sections
-from controllers.replies.shape import Notes, shaped
+from controllers.replies.shape import Notes, free_texts, shaped
 from controllers.replies.thinking import without_thinking
 from epimem.errors import EpimemError
 
 # Longer than any reply that our limits on tokens allow (ours).
 MAX_CHARS = 262_144
+_OF_FORM = frozenset({"not_json", "schema"})
 V = TypeVar("V")
 Parse = Callable[[Mapping[str, Any]], V]
 
@@ -71,6 +72,10 @@ def read(
     found = _first(objects, prompt, parse)
     if found.refused is None or not sections:
         return found
+    if truncated:
+        # Where a text ends is for the next heading to say, so the last one may be cut anywhere.
+        cut = Refused("not_json", "the limit on the length of a reply ended it")
+        return found if found.json else Read(None, cut)
     said = without_thinking(text).said
     return _by_sections(said, prompt, parse, found)
 
@@ -81,33 +86,33 @@ def _first(objects: Objects, prompt: Prompt, parse: Parse[V]) -> Read[V]:
     Only an object that fails in form makes way for the next: one that is well formed and unlawful is
     what the model wanted to say.
     """
-    first: Refused | None = None
-    for held in objects.held:
-        result = _value_of(held, objects, prompt, parse)
-        if result.refused is None:
-            return result
-        if result.refused.reason not in {"not_json", "schema"}:
-            return result
-        first = first or result.refused
-    if first is None:
+    if not objects.held:
         message = "the reply ends before the object does" if objects.cut else "no JSON object in it"
-        first = Refused("not_json", message)
-    return Read(None, first, json=objects.attempted)
+        return Read(None, Refused("not_json", message), json=objects.attempted)
+    echoes = Echoes(prompt)
+    refused: Read[V] | None = None
+    for held in objects.held:
+        result = _value_of(held, prompt, parse, echoes)
+        if result.refused is None or result.refused.reason not in _OF_FORM:
+            return result
+        refused = refused or result
+    assert refused is not None
+    return refused
 
 
-def _value_of(held: Held, objects: Objects, prompt: Prompt, parse: Parse[V]) -> Read[V]:
+def _value_of(held: Held, prompt: Prompt, parse: Parse[V], echoes: Echoes) -> Read[V]:
     if held.problem:
-        return Read(None, Refused("not_json", held.problem), json=objects.attempted)
-    if Echoes(prompt).holds(held):
+        return Read(None, Refused("not_json", held.problem), json=True)
+    if echoes.holds(held):
         copied = Refused("schema", "the object is copied from the instructions")
-        return Read(None, copied, json=objects.attempted)
+        return Read(None, copied, json=True)
     notes = Notes()
     for repair in held.repairs:
         notes.add(repair)
     try:
-        value = _parsed(held.data, prompt, parse, notes)
+        value = _parsed(held.data, prompt, parse, notes, echoes)
     except Refused as refused:
-        return Read(None, refused, json=objects.attempted)
+        return Read(None, refused, json=True)
     return Read(value, notes=tuple(notes), json=True, protocol="json")
 
 
@@ -118,31 +123,21 @@ def _by_sections(text: str, prompt: Prompt, parse: Parse[V], found: Read[V]) -> 
             return found
         return Read(None, Refused("not_json", "neither sections nor a JSON object in it"))
     try:
-        value = _parsed(data, prompt, parse, Notes())
+        value = _parsed(data, prompt, parse, Notes(), Echoes(prompt))
     except Refused as refused:
         return Read(None, refused, json=found.json)
     return Read(value, notes=("in sections",), json=found.json, protocol="sections")
 
 
-def _parsed(data: Any, prompt: Prompt, parse: Parse[V], notes: Notes) -> V:
+def _parsed(data: Any, prompt: Prompt, parse: Parse[V], notes: Notes, echoes: Echoes) -> V:
     value = shaped(data, prompt.schema, notes)
-    if any(is_refusal(text) for text in _texts(value)):
-        raise Refused("schema", "a text in it declines to answer")
+    for text in free_texts(value, prompt.schema):
+        wrong = "a text that declines to answer" if is_refusal(text) else echoes.copied(text)
+        if wrong:
+            raise Refused("schema", f"the reply holds {wrong}")
     try:
         return parse(value)
     except ValidationError as error:
         raise Refused("schema", str(error.errors(include_url=False)[0]["msg"])) from None
     except EpimemError as error:
         raise Refused("schema", error.message) from None
-
-
-def _texts(value: Any) -> Iterator[str]:
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, str):
-            yield item
-        elif isinstance(item, dict):
-            stack.extend(item.values())
-        elif isinstance(item, list):
-            stack.extend(item)

@@ -34,7 +34,7 @@ _TITLED = re.compile(
 _HASHES = re.compile(r"[ \t>]*#{1,6}[ \t]*[A-Za-z]")
 _BULLET = re.compile(r"^[ \t]*(?:[-*\u2022]|\d{1,2}[.)])[ \t]+")
 _BETWEEN = re.compile(r"[,;\s]+|\band\b")
-_NONE = frozenset({"", "none", "null", "n/a", "na", "nothing", "-", "empty"})
+_NONE = frozenset({"none", "null", "n/a", "na", "nothing", "-", "empty"})
 
 
 @dataclass(frozen=True)
@@ -123,22 +123,21 @@ class _Section:
     numbers: tuple[int, ...]
     text: str
 
-    @property
-    def copied(self) -> bool:
-        """Whether the words of the instructions stand in it."""
-        return self.text.strip("<>` ").casefold() == self.leaf.hint.casefold()
-
 
 def read_sections(text: str, schema: Schema) -> dict[str, Any] | None:
     """Return the object that sections make, None where there are none.
 
     Texts, names and numbers stay texts: bringing them into shape is for `shape`. A section that comes
-    twice counts as it came first; one that holds the words of the instructions is left out.
+    twice counts as it came first; an empty one and one with the words of the instructions are left out.
     """
     found: dict[str, Any] = {}
-    sections = list(_sections(text, leaves(schema)))
+    fields = leaves(schema)
+    sections = list(_sections(text, fields))
+    hints = {leaf.hint.casefold() for leaf in fields}
     for section in sections:
-        _put(found, section)
+        # Hints wander: small models write that of one heading under another.
+        if section.text.strip() and section.text.strip("<>` ").casefold() not in hints:
+            _put(found, section)
     return (_without_numbers(found) or {}) if sections else None
 
 
@@ -196,8 +195,6 @@ def _prefix(words: Sequence[str], name: str) -> int:
 
 
 def _put(found: dict[str, Any], section: _Section) -> None:
-    if section.copied:
-        return
     value = _content(section)
     at, numbers = found, iter(section.numbers)
     for place, name in enumerate(section.leaf.path[:-1]):

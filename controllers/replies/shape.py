@@ -78,6 +78,21 @@ def shaped(value: Any, schema: Schema, notes: Notes) -> dict[str, Any]:
     return _object(value, found, names, schema, notes)
 
 
+def free_texts(value: Any, schema: Schema) -> Iterator[str]:
+    """Yield the texts of a shaped reply that are the model's own words: no name from a list."""
+    if "anyOf" in schema:
+        schema = schema["anyOf"][0]
+    if isinstance(value, str):
+        if "enum" not in schema:
+            yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from free_texts(item, schema.get("items", {}))
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from free_texts(item, schema.get("properties", {}).get(name, {}))
+
+
 def _unlisted(value: list[Any], properties: Mapping[str, Schema], notes: Notes) -> Any:
     lists = [name for name, part in properties.items() if part.get("type") == "array"]
     if len(properties) == 1 and lists and value and all(isinstance(item, dict) for item in value):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -21,9 +22,22 @@ from benchmarks.replies.read import (
 from benchmarks.replies.recording import Entry, Said
 from controllers.prompts import OPERATIONS
 from controllers.replies.reading import Read
+from epimem.schema.memory_input import Selection
+from epimem.schema.proposal import Consolidate
 
 # (recovered, asked again, recovered then, of those in sections, refused)
-EXPECTED: dict[str, tuple[int, ...]] = {}
+# A model of 135M parameters hardly ever answers these prompts; what it says instead may not be accepted.
+EXPECTED = {
+    "derive": (0, 75, 0, 0, 75),
+    "update": (0, 75, 0, 0, 75),
+    "gate": (0, 75, 0, 0, 75),
+    "place": (2, 73, 3, 0, 70),
+    "merge": (0, 75, 0, 0, 75),
+    "split_lift": (0, 75, 0, 0, 75),
+    "consolidate": (0, 75, 0, 0, 75),
+    "select": (0, 75, 0, 0, 75),
+    "all": (2, 598, 3, 0, 595),
+}
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +52,7 @@ def read(entries: tuple[Entry, ...]) -> list[Outcome]:
 
 def test_there_are_600_replies_75_of_each_operation(entries: tuple[Entry, ...]) -> None:
     assert len({entry.key for entry in entries}) == len(entries) == 600
-    assert {name: count.replies for name, count in counts(outcomes(entries)).items()} == {
-        **dict.fromkeys(OPERATIONS, 75),
-        "all": 600,
-    }
+    assert Counter(entry.operation for entry in entries) == dict.fromkeys(OPERATIONS, 75)
 
 
 def test_what_is_recovered_asked_again_and_refused(read: list[Outcome]) -> None:
@@ -99,25 +110,27 @@ SELECT = {"kinds": ["rule", "lesson"], "max_rules": 3, "max_lessons": 1, "strict
 CONSOLIDATE = {"lessons": ["positive", "positive"]}
 
 
-def accepted(operation: str, request: dict[str, Any], text: str, value: dict[str, Any]) -> Outcome:
+def accepted(operation: str, request: dict[str, Any], text: str, value: Any) -> Outcome:
     said = Said(text, truncated=False, tokens_in=1, tokens_out=1)
     entry = Entry(operation, 0, 0.0, 0, "", request, said)
-    made = OPERATIONS[operation].parse(bare.rebuilt(operation, request), value)
-    return Outcome(entry, Read(made, json=True, protocol="json"), None)
+    return Outcome(entry, Read(value, json=True, protocol="json"), None)
+
+
+def selected(text: str) -> Outcome:
+    value = Selection(rule_ids=("node-0",), lesson_id="node-1")
+    return accepted("select", SELECT, text, value)
 
 
 def consolidated(text: str, guidance: str) -> Outcome:
-    value = {"guidance": guidance, "supported_by": ["L1", "L2"]}
+    supporters = ("lesson-0", "lesson-1")
+    value = Consolidate(node_id="category", guidance=guidance, supported_by=supporters)
     return accepted("consolidate", CONSOLIDATE, f"{text} L1 L2", value)
 
 
 @pytest.mark.parametrize(
     ("outcome", "fault"),
     [
-        (
-            accepted("select", SELECT, "R1", {"rules": ["R1"], "lesson": "L1"}),
-            "not in the reply: 'L1'",
-        ),
+        (selected("R1"), "not in the reply: 'L1'"),
         (consolidated("Count.", "Count all."), "not in the reply: 'Count all.'"),
         (
             consolidated('"when" it holds', "when it holds"),
@@ -132,7 +145,7 @@ def test_a_bad_acceptance_is_found(outcome: Outcome, fault: str) -> None:
 
 
 def test_an_alias_that_was_not_shown_is_found() -> None:
-    outcome = accepted("select", SELECT, "R1 L1", {"rules": ["R1"], "lesson": "L1"})
+    outcome = selected("R1 L1")
     assert list(faults(outcome)) == []
     fewer = replace(outcome.entry, request={**SELECT, "kinds": ["rule"]})
     assert list(faults(replace(outcome, entry=fewer))) == ["not shown: 'node-1'"]

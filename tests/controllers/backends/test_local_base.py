@@ -275,6 +275,10 @@ def broken(adapter, folder, **changes):
     return folder
 
 
+def laid_over(backend):
+    return {name for name, _ in backend._base.model.named_parameters() if "lora_" in name}
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -294,8 +298,10 @@ def test_an_adapter_that_does_not_fit_is_refused(opened, adapters, tmp_path, pro
     alone, memory = opened(), opened(adapters["memory"])
     expected = words(alone, prompts[:1]), words(memory, prompts[:1])
     odd = broken(adapters["organizer"], tmp_path / "odd", **changes)
+    held = laid_over(alone)
     with pytest.raises(ConfigError, match="adapter"):
         opened(odd)
+    assert laid_over(alone) == held
     assert (words(alone, prompts[:1]), words(memory, prompts[:1])) == expected
     memory.close()
     with pytest.raises(ConfigError, match="adapter"):

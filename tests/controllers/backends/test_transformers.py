@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from controllers.backends.base import MISSING_IMAGE, Failure
-from controllers.backends.local_grammar import without_lengths
 from controllers.backends.local_inputs import read, see, tensors
 from controllers.backends.transformers import TransformersBackend
 from controllers.prompts.message import Message, Text
@@ -17,6 +16,9 @@ from tests.controllers.backends import tiny_qwen3_vl
 from tests.controllers.backends.fitting import fits
 
 pytestmark = pytest.mark.torchvision
+# A reply of many choices, none of them favoured: what little a picture changes shows in it.
+CHOICE = {"enum": [f"{first}{second}" for first in "abcdefgh" for second in "stuvwxyz"]}
+CHOICES = {"type": "array", "items": CHOICE, "minItems": 8, "maxItems": 8}
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +123,18 @@ def test_a_batch_says_what_each_prompt_alone_is_told(backend, several):
     assert in_the_same_words(backend.complete(several)) == in_the_same_words(alone)
 
 
+def test_a_model_of_the_other_preset_is_served_too(tmp_path, several):
+    """Qwen3.5: layers that carry a state along, which must not take up what fills a row on the left."""
+    model = tiny_qwen3_vl.write_checkpoint(tmp_path / "hybrid", family="qwen3_5")
+    backend = TransformersBackend(str(model))
+    prompts = [replace(prompt, schema=CHOICES) for prompt in several[:4]]
+    alone = [backend.complete([prompt])[0] for prompt in prompts]
+    assert in_the_same_words(backend.complete(prompts)) == in_the_same_words(alone)
+    assert len({reply.text for reply in alone}) > 2
+    assert seen(backend._base, several[0]).text.endswith("<think>\n\n</think>\n\n")
+    backend.close()
+
+
 def test_rows_of_a_batch_are_alike_and_bounded(checkpoint, base, several, generated):
     two_rows = TransformersBackend(str(checkpoint), rows=2)
     assert two_rows._base is base
@@ -143,7 +157,8 @@ def test_a_batch_is_bounded_in_tokens(backend, prompt, generated, monkeypatch):
 
 
 def test_the_picture_reaches_the_model(backend, base, prompt, picture):
-    red, blue = (prompt("see", picture(colour, 96, 64)) for colour in ("red", "blue"))
+    shown = [picture(colour, 96, 64) for colour in ("red", "blue")]
+    red, blue = (prompt("see", it, schema=CHOICES) for it in shown)
     ours, theirs = inputs(base, red), inputs(base, blue)
     marks = ours["input_ids"] == base.model.config.image_token_id
     # Patches of 16 pixels, four of them a token.
@@ -173,9 +188,11 @@ def test_images_are_scaled_to_whole_patches_within_the_bound(base, prompt, pictu
     asked = prompt(picture("red", 500, 300), max_pixels=40 * 2**10)
     with pytest.raises(AssertionError):
         read(asked)  # the picture checks that it was asked for within the bound
-    asked = prompt(picture("red", 250, 150), max_pixels=40 * 2**10)
-    (image,) = seen(base, asked).images
+    (image,) = seen(base, prompt(picture("red", 250, 150), max_pixels=40 * 2**10)).images
     assert image.size == (256, 160)
+    # To the nearest patch it would be 224 x 192, which is more than allowed.
+    (image,) = seen(base, prompt(picture("red", 210, 190), max_pixels=40 * 2**10)).images
+    assert image.size == (192, 192)
     # What is small is not blown up as the checkpoint's own settings would.
     (image,) = seen(base, prompt(picture("red", 40, 50))).images
     assert image.size[0] * image.size[1] <= 96 * 96
@@ -229,11 +246,6 @@ def test_a_chat_template_without_images_is_noticed(backend, base, prompt, pictur
     monkeypatch.setattr(base.processor, "chat_template", blind)
     replies = backend.complete([prompt("see", picture("red")), prompt("so")])
     assert [reply.error for reply in replies] == [Failure.MODEL, ""]
-
-
-def test_thinking_is_switched_off(base, prompt, monkeypatch):
-    monkeypatch.setattr(base.processor, "chat_template", tiny_qwen3_vl.THINKING)
-    assert seen(base, prompt("so")).text.endswith("assistant\n<think>\n\n</think>\n\n")
 
 
 def test_an_assistants_turn_stands_in_the_conversation(base, prompt):
@@ -360,6 +372,14 @@ def test_nothing_asked_is_nothing_said(backend):
     assert list(backend.complete([])) == []
 
 
+def test_a_grammar_speaks_of_every_score_of_the_model(base, prompt):
+    """The output layer has more rows than the tokenizer has tokens; those are ruled out too."""
+    about = base.grammars.compiled(prompt("so").schema).tokenizer_info
+    assert about.vocab_size == tiny_qwen3_vl.TEXT["vocab_size"] > len(base.processor.tokenizer)
+    assert set(about.stop_token_ids) == set(base.stops)
+    assert len(base.stops) == 2
+
+
 def test_grammars_are_compiled_once(base, prompt):
     compiler = base.grammars._compiler
     schema = {
@@ -400,13 +420,3 @@ def test_a_text_of_a_reply_is_any_text_that_json_can_hold(base, text, lawful):
     whole = f'{{"type": {text}}}'
     assert (matcher.accept_string(whole) and matcher.is_terminated()) == lawful
     assert not lawful or json.loads(whole)
-
-
-def test_only_texts_lose_their_lengths():
-    parts = {"maxLength": {"type": "string", "maxLength": 9}, "minLength": {"type": "integer"}}
-    listed = {"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": 3}
-    schema = {"type": "object", "properties": parts, "anyOf": [listed, {"type": "null"}]}
-    texts = {"maxLength": {"type": "string"}, "minLength": {"type": "integer"}}
-    free = {"type": "array", "items": {"type": "string"}, "maxItems": 3}
-    left = {"type": "object", "properties": texts, "anyOf": [free, {"type": "null"}]}
-    assert without_lengths(schema) == left

@@ -13,7 +13,7 @@ from collections import Counter
 
 import pytest
 
-from controllers.backends.local_grammar import without_lengths
+from controllers.backends.held_schema import held
 from controllers.backends.local_inputs import read, see, tensors
 from controllers.backends.transformers import TransformersBackend
 from controllers.model.memory_controller import ModelMemoryController
@@ -95,7 +95,7 @@ def test_replies_have_the_form_asked_for(pair, operation, outcomes, monkeypatch)
         assert not completion.error
         assert not completion.truncated
         assert prompt.operation == operation
-        assert fits(json.loads(completion.text), without_lengths(prompt.schema)), completion.text
+        assert fits(json.loads(completion.text), held(prompt.schema)), completion.text
     for reply in replies:
         assert isinstance(reply, Reply)
         assert reply.usage.calls in (1, 2)
@@ -184,7 +184,7 @@ def test_each_lesson_has_its_place_or_waits(memory):
 
 
 def test_whatever_was_refused_is_kept_and_counted(memory):
-    rows = Costs(memory.bank.side).summary()
+    rows = Costs(memory.bank).summary()
     refused = sum(row["refused"] for row in rows if row["operation"] not in (*MEMORY, "select"))
     kept = memory.bank.counts()["rejections"]
     assert refused > 0
@@ -198,7 +198,7 @@ def test_a_question_is_answered_and_the_bank_is_sound(memory):
     assert len(found.items) <= 4
     assert found.usage.tokens_in > 0
     assert memory.check() == []
-    models = {(row["role"], row["model"]) for row in Costs(memory.bank.side).summary()}
+    models = {(row["role"], row["model"]) for row in Costs(memory.bank).summary()}
     assert models == {
         ("memory controller", "transformers/tiny+memory"),
         ("tree organizer", "transformers/tiny+organizer"),

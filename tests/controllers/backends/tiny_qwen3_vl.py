@@ -1,4 +1,4 @@
-"""A complete Qwen3-VL checkpoint of some 270,000 random weights, and LoRA adapters for it.
+"""A complete Qwen3-VL or Qwen3.5 checkpoint of some 300,000 random weights, and LoRA adapters for it.
 
 What is written is what a hub would serve: configuration, weights, tokenizer, processors and chat
 template. Writing needs transformers and, for adapters, peft; no torchvision. What such a model says is
@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 MARKERS = (
     "<|endoftext|>",
@@ -52,8 +51,21 @@ VISION: dict[str, Any] = {
     "num_position_embeddings": 64,
     "deepstack_visual_indexes": [0, 1],
 }
-# By how much a token that closes a value is likelier than the others, whose scores spread by about 1.
-CLOSING = {'"': 2.5, "}": 1.5, "]": 1.5, ",": 0.5}
+# What Qwen3.5 has besides: three layers of linear attention to one of the usual kind.
+HYBRID = {
+    "num_hidden_layers": 4,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 16,
+    "rope_parameters": {
+        **TEXT["rope_parameters"],
+        "mrope_section": [2, 1, 1],
+        "partial_rotary_factor": 0.25,
+    },
+}
+# By how much tokens that open and close values are likelier than others, whose scores spread by about 1.
+FAVOURED = {'"': 2.5, "{": 1.5, "}": 1.5, "]": 1.5, ",": 0.5}
 CONSTANT = 8.0
 TEMPLATE = """\
 {%- for message in messages -%}
@@ -84,6 +96,13 @@ THINKING = (
 {%- endif -%}
 """
 )
+# What the tokenizer is trained on; changing it changes all that the models say.
+WORDS = """
+    question answer lesson guidance applies when caution image page region evidence support title topic
+    scope anchor category conflict merge place split lift select gate update stop retain replace remove
+    reply with one object and nothing else the of to in is it that for on as are this not from which what
+    how many station line legend marker colour chart table value total count between after before first
+"""
 STRENGTH = 0.1  # at which a layer's output changes by some 40 %
 # The language model's layers only: not every server takes adapters on the vision tower.
 TARGETS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
@@ -93,26 +112,28 @@ def write_checkpoint(
     folder: Path,
     *,
     seed: int = 0,
-    thinking: bool = False,
+    family: Literal["qwen3_vl", "qwen3_5"] = "qwen3_vl",
     text: Mapping[str, Any] | None = None,
     vision: Mapping[str, Any] | None = None,
     dtype: str = "float32",
 ) -> Path:
     """Write a checkpoint into a folder and return it.
 
-    `thinking` gives it a chat template of that kind. `text` and `vision` change fields of the two parts
-    of the configuration: with those of a real model this writes random weights of its shape.
+    `text` and `vision` change fields of the two parts of the configuration: with those of a real model
+    this writes random weights of its shape. The family "qwen3_5" comes with a template that thinks.
     """
     import torch
-    from transformers import GenerationConfig, Qwen3VLForConditionalGeneration
+    from transformers import AutoModelForImageTextToText, GenerationConfig
 
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizer = _tokenizer(THINKING if thinking else TEMPLATE)
+    hybrid = family == "qwen3_5"
+    tokenizer = _tokenizer(THINKING if hybrid else TEMPLATE)
     vocab = tokenizer.get_vocab()
-    config = _config(vocab, {**TEXT, **(text or {})}, {**VISION, **(vision or {})})
+    words = {**TEXT, **(HYBRID if hybrid else {}), **(text or {})}
+    config = _config(family, vocab, words, {**VISION, **(vision or {})})
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = Qwen3VLForConditionalGeneration._from_config(config, dtype=getattr(torch, dtype))
+        model = AutoModelForImageTextToText.from_config(config, dtype=getattr(torch, dtype))
         _fill(model, vocab)
     ends = [vocab["<|im_end|>"], vocab["<|endoftext|>"]]
     # The real ones ask for sampling too, which greedy decoding has to override.
@@ -136,11 +157,11 @@ def write_adapters(
     """Write one LoRA adapter per name, random and strong enough to change what is said."""
     import torch
     from peft import LoraConfig, get_peft_model
-    from transformers import Qwen3VLForConditionalGeneration
+    from transformers import AutoModelForImageTextToText
 
     paths = {}
     for seed, name in enumerate(names, start=1):
-        model = Qwen3VLForConditionalGeneration.from_pretrained(checkpoint, dtype="auto")
+        model = AutoModelForImageTextToText.from_pretrained(checkpoint, dtype="auto")
         settings = LoraConfig(r=4, lora_alpha=8, target_modules=TARGETS)
         with torch.random.fork_rng():
             torch.manual_seed(seed)
@@ -165,8 +186,7 @@ def _tokenizer(template: str) -> Any:
         vocab_size=380 - len(MARKERS), initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
     )
     # Words only: marks stay tokens of one character, so that what closes a value closes only that.
-    words = re.findall(r" ?[A-Za-z]+", Path(__file__).read_text(encoding="utf-8"))
-    bpe.train_from_iterator(words, trainer)
+    bpe.train_from_iterator(WORDS.split(), trainer)
     learnt = json.loads(bpe.to_str())["model"]
     return Qwen2Tokenizer(
         vocab=learnt["vocab"],
@@ -179,19 +199,24 @@ def _tokenizer(template: str) -> Any:
     )
 
 
-def _config(vocab: Mapping[str, int], text: dict[str, Any], vision: dict[str, Any]) -> Any:
-    from transformers import Qwen3VLConfig
+def _config(
+    family: str, vocab: Mapping[str, int], text: dict[str, Any], vision: dict[str, Any]
+) -> Any:
+    from transformers import AutoConfig
 
     ends = {"pad_token_id": vocab["<|endoftext|>"], "eos_token_id": vocab["<|im_end|>"]}
-    tied = text.get("tie_word_embeddings", False)
-    return Qwen3VLConfig(
+    vision = {**vision, "out_hidden_size": text["hidden_size"]}
+    if family == "qwen3_5":
+        del vision["deepstack_visual_indexes"]
+    return AutoConfig.for_model(
+        family,
         text_config={**text, **ends},
-        vision_config={**vision, "out_hidden_size": text["hidden_size"]},
+        vision_config=vision,
         image_token_id=vocab["<|image_pad|>"],
         video_token_id=vocab["<|video_pad|>"],
         vision_start_token_id=vocab["<|vision_start|>"],
         vision_end_token_id=vocab["<|vision_end|>"],
-        tie_word_embeddings=tied,
+        tie_word_embeddings=text.get("tie_word_embeddings", False),
     )
 
 
@@ -199,10 +224,11 @@ def _fill(model: Any, vocab: Mapping[str, int]) -> None:
     """Give the weights a size at which every part matters, and the output layer its preferences."""
     import torch
 
-    for weight in model.parameters():
+    for name, weight in model.named_parameters():
         if weight.ndim > 1:
-            fan_in = weight[0].numel()
-            torch.nn.init.normal_(weight, std=1 / math.sqrt(fan_in))
+            # What attention gathers is a mean over many tokens, and small beside the token itself.
+            gain = 2 if name.endswith(("o_proj.weight", "out_proj.weight")) else 1
+            torch.nn.init.normal_(weight, std=gain / math.sqrt(weight[0].numel()))
     words, scores = model.get_input_embeddings().weight, model.get_output_embeddings().weight
     torch.nn.init.normal_(words, std=1.0)
     if words is scores:
@@ -210,8 +236,8 @@ def _fill(model: Any, vocab: Mapping[str, int]) -> None:
     with torch.no_grad():
         words[:, 0] = CONSTANT
         scores[:, 0] = 0
-        for token, gain in CLOSING.items():
-            scores[vocab[token], 0] = gain / (CONSTANT / 2)
+        for token, lead in FAVOURED.items():
+            scores[vocab[token], 0] = lead / (CONSTANT / 2)
 
 
 def _write_processors(folder: Path) -> None:

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.prompts import OPERATIONS
@@ -106,6 +106,7 @@ anything = st.one_of(st.text(max_size=200), st.lists(pieces, max_size=24).map(""
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
+@settings(deadline=None)
 @given(text=anything, sections=st.booleans(), truncated=st.booleans())
 def test_any_text_is_a_lawful_value_or_a_refusal(
     name: str, text: str, *, sections: bool, truncated: bool

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.prompts import OPERATIONS
@@ -14,6 +16,8 @@ from controllers.prompts.message import Message, Refused, Text
 from controllers.replies.asking_again import QUOTED_CHARS, again, in_sections
 from controllers.replies.reading import MAX_CHARS, Read, read
 from controllers.replies.sections import instructions
+from epimem.errors import RecordError
+from epimem.schema.working_memory import VisualEvidence
 from tests.controllers.prompts import samples
 
 REQUESTS = {name: make() for name, make in samples.REQUESTS.items()}
@@ -50,6 +54,49 @@ def test_a_good_reply_is_read_whatever_stands_around_it(name: str, wrapping: str
     assert (found.json, found.protocol) == (True, "json")
 
 
+SPELLINGS: dict[str, Callable[[Any], str]] = {
+    "json": json.dumps,
+    "indented": lambda data: json.dumps(data, indent=2),
+    "python": repr,
+    "bare names": lambda data: re.sub(r'"(\w+)":', r"\1:", json.dumps(data)),
+    "trailing commas": lambda data: re.sub(r"([\]}])", r",\1", json.dumps(data)).replace("[,", "["),
+    "comments": lambda data: json.dumps(data).replace(", ", ", // and then\n"),
+}
+NAMES: dict[str, Callable[[str], str]] = {
+    "as asked": lambda name: name,
+    "in capitals": str.upper,
+    "in camel case": lambda name: re.sub(r"_(\w)", lambda match: match[1].upper(), name),
+    "with spaces": lambda name: name.replace("_", " "),
+}
+
+
+def called(data: Any, name: Callable[[str], str]) -> Any:
+    if isinstance(data, dict):
+        return {name(key): called(value, name) for key, value in data.items()}
+    return [called(item, name) for item in data] if isinstance(data, list) else data
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.sampled_from(sorted(OPERATIONS)),
+    st.sampled_from(sorted(WRAPPINGS)),
+    st.sampled_from(sorted(SPELLINGS)),
+    st.sampled_from(sorted(NAMES)),
+)
+def test_every_style_says_the_same_or_nothing(
+    name: str, wrapping: str, spelling: str, names: str
+) -> None:
+    """What is read out of a reply in any mixture of styles is the value that went into it."""
+    data = called(samples.REPLIES[name], NAMES[names])
+    text = WRAPPINGS[wrapping].format(*[SPELLINGS[spelling](data)] * 2)
+    found = reading(name, text)
+    if spelling != "bare names" or names != "with spaces":
+        assert found.refused is None
+        assert found.value == VALUES[name]
+    else:
+        assert found.refused is not None or found.value == VALUES[name]
+
+
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_renamed_and_extra_fields_are_noted(name: str) -> None:
     first, *_ = samples.REPLIES[name]
@@ -69,6 +116,7 @@ def test_a_reply_that_is_cut_anywhere_is_refused(name: str) -> None:
         assert found.refused.reason == "not_json"
 
 
+@settings(deadline=None)
 @given(st.sampled_from(sorted(OPERATIONS)), st.data())
 def test_a_damaged_reply_gains_no_text(name: str, data: st.DataObject) -> None:
     text = GOOD[name]
@@ -79,7 +127,19 @@ def test_a_damaged_reply_gains_no_text(name: str, data: st.DataObject) -> None:
     found = reading(name, damaged)
     if found.refused is None and found.value is not None:
         said = OPERATIONS[name].target(REQUESTS[name], found.value)
-        assert all(word in damaged for word in _words(said))
+        assert all(word in damaged or word in FILLED_IN for word in _words(said))
+
+
+def _filled_in() -> tuple[str, ...]:
+    """What `derive` takes from the run where a reply leaves it out."""
+    (lesson,) = samples.REPLIES["derive"]["lessons"]
+    reply = {"lessons": [{**lesson, "scope": "", "question_anchor": ""}]}
+    value = OPERATIONS["derive"].parse(REQUESTS["derive"], reply)
+    (said,) = OPERATIONS["derive"].target(REQUESTS["derive"], value)["lessons"]
+    return said["scope"], said["question_anchor"]
+
+
+FILLED_IN = _filled_in()
 
 
 def _words(value: Any) -> list[str]:
@@ -117,6 +177,26 @@ def test_what_stands_in_the_prompt_is_no_answer(name: str) -> None:
     ):
         for sections in (False, True):
             assert reading(name, text, sections=sections).refused is not None, text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"gate": 1}',
+        'So: {"gate": 1}',
+        '{"type": "object", "properties": {"gate": {"type": "integer"}}, "gate": 1}',
+        '{"gate": 1, "additionalProperties": false}',
+        '{"gate": 1, "reply": {"$schema": "x"}}',
+    ],
+)
+def test_an_example_and_a_schema_are_no_answers_however_lawful(text: str) -> None:
+    system = Message("system", (Text('Reply like this: {"gate": 1}'),))
+    prompt = replace(PROMPTS["gate"], messages=(system, PROMPTS["gate"].messages[1]))
+    parse = partial(OPERATIONS["gate"].parse, REQUESTS["gate"])
+    found = read(text, prompt, parse)
+    assert found.refused is not None
+    assert found.refused.detail == "the object is copied from the instructions"
+    assert read('{"gate": 0}', prompt, parse).value == 0
 
 
 def test_a_sentence_of_the_prompt_is_no_answer_and_its_object_alone_is() -> None:
@@ -157,6 +237,51 @@ def test_a_refusal_in_a_field_is_no_guidance() -> None:
     assert "declines" in found.refused.detail
 
 
+@pytest.mark.parametrize(
+    ("guidance", "wrong"),
+    [
+        ("<what to do next time>", "copied from the example"),
+        ("<what to check again>", "a placeholder"),
+        (" < a text > ", "a placeholder"),
+        ("L1", "an id"),
+        ("L0", "an id"),
+        ("See <<0123456789ab lessons>> above", "a mark"),
+        ("<5 stops: a local line", ""),
+        ("Use <b>bold</b> marks", ""),
+        ("M4", ""),
+        ("L99", ""),
+        ("L1 is closed", ""),
+        ("a << b", ""),
+    ],
+)
+def test_what_a_text_was_copied_from(guidance: str, wrong: str) -> None:
+    reply = {**samples.REPLIES["consolidate"], "guidance": guidance}
+    found = reading("consolidate", json.dumps(reply))
+    assert (found.refused is None) == (wrong == "")
+    if found.refused is not None:
+        assert found.refused.reason == "schema"
+        assert wrong in found.refused.detail or wrong == "copied from the example"
+
+
+@pytest.mark.parametrize("where", ["guidance", "cautions", "title"])
+def test_copies_are_found_in_every_text(where: str) -> None:
+    value = ["<a caution>"] if where == "cautions" else "<a text>"
+    found = reading("consolidate", json.dumps({**samples.REPLIES["consolidate"], where: value}))
+    assert found.refused is not None
+
+
+def test_names_out_of_a_list_are_no_copies() -> None:
+    assert reading("select", '{"rules": ["R1"], "lesson": "L2"}').refused is None
+
+
+def test_sections_that_the_limit_ended_are_not_read() -> None:
+    text = "## GUIDANCE\nCount.\n## SUPPORTED BY\nL1, L2\n## TITLE\nmark"
+    assert reading("consolidate", text, sections=True).refused is None
+    cut = reading("consolidate", text, sections=True, truncated=True)
+    assert cut.refused is not None
+    assert cut.refused.detail == "the limit on the length of a reply ended it"
+
+
 def test_sections_are_read_only_where_they_were_asked_for() -> None:
     text = "## GATE\n1"
     assert reading("gate", text, sections=True).value == 1
@@ -173,6 +298,21 @@ def test_a_reply_that_is_too_long_is_not_read() -> None:
     assert found.refused is not None
     assert found.refused.reason == "limit"
     assert reading("gate", '{"gate": 1}' + " " * (MAX_CHARS - 11)).value == 1
+
+
+@pytest.mark.parametrize(
+    "fault", [RecordError("too much", code="too_large"), lambda: VisualEvidence(image_id=1)]
+)
+def test_a_fault_of_the_record_is_a_refusal(fault: Any) -> None:
+    def parse(_: Any) -> None:
+        if callable(fault):
+            fault()
+        raise fault
+
+    found = read('{"gate": 1}', PROMPTS["gate"], parse)
+    assert found.refused is not None
+    assert found.refused.reason == "schema"
+    assert found.refused.detail
 
 
 def test_left_apart_is_a_value() -> None:

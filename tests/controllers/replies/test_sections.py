@@ -86,6 +86,23 @@ def test_prose_has_no_sections(text: str) -> None:
     assert read_sections(text, SCHEMAS["select"]) is None
 
 
+def test_an_empty_section_says_nothing() -> None:
+    text = "## RULES\n### no\n\nR1\n## LESSON\nL1"
+    assert read_sections(text, SCHEMAS["select"]) == {"lesson": "L1"}
+    assert read_sections("## RULES\n\n## LESSON\n", SCHEMAS["select"]) == {}
+
+
+def test_a_hint_under_another_heading_says_nothing() -> None:
+    hints = "<some of L1, L2, L3, or none>", "`<a text, or none>`"
+    text = "## GUIDANCE\n{}\n## TITLE\n{}\n## SUPPORTED BY\nL1".format(*hints)
+    assert read_sections(text, SCHEMAS["consolidate"]) == {"supported_by": ["L1"]}
+
+
+def test_an_object_with_nothing_in_it_is_none() -> None:
+    text = "## TITLE\nmarks\n## INDEX TOPIC\nnone\n## INDEX SCOPE\nNone."
+    assert read_sections(text, SCHEMAS["consolidate"]) == {"title": "marks", "index": None}
+
+
 def test_entries_of_a_list_are_numbered() -> None:
     text = "## PARTS 2 CHILDREN\nN2\n## PARTS 1 CHILDREN\nN1\n## PARTS 1 TITLE\nodd"
     assert read_sections(text, SCHEMAS["split_lift"]) == {

@@ -47,6 +47,12 @@ def test_a_good_reply_stays_as_it_is(name: str) -> None:
         ("place", {"category": "C9"}, {"category": "C9"}, None),
         ("place", {"category": "C1 or C2"}, {"category": "C1 or C2"}, None),
         ("place", {"category": "\u04211"}, {"category": "\u04211"}, None),  # Cyrillic
+        (
+            "derive",
+            {"lessons": [{"polarity": "po\u017fitive"}]},  # a long s
+            {"lessons": [{"polarity": "po\u017fitive"}]},
+            None,
+        ),
         ("place", {"category": "C1\x00"}, {"category": "C1\x00"}, None),
         ("place", {"new": {"Title": "a"}}, {"new": {"title": "a"}}, "read Title as title"),
         ("place", {"new": {"title": "a", "id": 1}}, {"new": {"title": "a"}}, "left out id"),
