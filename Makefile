@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # One thread a process: the tests start many, and small matrices are slower on several.
 RUN    := OMP_NUM_THREADS=1 $(BIN)/
 
-.PHONY: demo test test-long test-vllm check fix figures arc real-text clean
+.PHONY: demo test test-long test-vllm check fix figures arc metro real-text clean
 
 # The extra "transformers" in parts: without triton, which only a GPU needs (1 GB), and with torchvision
 # in a folder that only its tests see, because there is none for a torch without CUDA.
@@ -55,10 +55,17 @@ test-vllm: $(VLLM_STAMP)
 figures: $(STAMP)
 	$(RUN)python -m benchmarks.speed
 	$(RUN)python -m benchmarks.recall
+	$(RUN)python -m benchmarks.organizer
+	$(RUN)python -m benchmarks.controllers.memory
+	$(RUN)python -m benchmarks.replies.read
 
 # Some half hour, and it goes on where it was interrupted: ten banks of 400 tasks, asked about 400 others.
 arc: $(STAMP)
 	$(RUN)python -m benchmarks.arc.experiment
+
+# A quarter of an hour: maps of real networks, read beside the checkout.
+metro: $(STAMP)
+	$(RUN)python -m benchmarks.metro.experiment
 
 # Tens of minutes: each line of both experiments on BIG-Bench Hard and GSM8K, read beside the checkout.
 real-text: $(STAMP)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controllers.backends.base import Backend
-from controllers.model.asking import ask
-from controllers.model.protocols import Protocols
-from controllers.prompts import VERSION
+from controllers.model.role import ModelRole
 from epimem.protocols import (
     ConsolidateRequest,
     MergeRequest,
@@ -20,43 +17,25 @@ from epimem.schema.memory_input import Selection
 from epimem.schema.proposal import Consolidate, Merge, Place, SplitLift
 
 
-class ModelTreeOrganizer:
-    """Places, merges, splits, consolidates and selects by a vision-language model.
-
-    Args:
-        backend: the model; may be shared with a memory controller.
-        sections: never ask for JSON; without it a model is asked in sections once it has shown that it
-            cannot do JSON (`controllers.model.protocols`).
-    """
-
-    prompt_version = VERSION
-
-    def __init__(self, backend: Backend, *, sections: bool = False) -> None:
-        self.name = backend.name
-        self.concurrency = backend.concurrency
-        self._backend = backend
-        self._protocols = Protocols(sections=sections)
+class ModelTreeOrganizer(ModelRole):
+    """Places, merges, splits, consolidates and selects by a vision-language model."""
 
     def place(self, requests: Sequence[PlaceRequest]) -> Sequence[Reply[Place]]:
         """Return a category, or a new one, per lesson."""
-        return ask(self._backend, self._protocols, "place", requests)
+        return self._ask("place", requests)
 
     def merge(self, requests: Sequence[MergeRequest]) -> Sequence[Reply[Merge]]:
         """Return a Merge per pair, or no value and no reason to leave the two apart."""
-        return ask(self._backend, self._protocols, "merge", requests)
+        return self._ask("merge", requests)
 
     def split_lift(self, requests: Sequence[SplitRequest]) -> Sequence[Reply[SplitLift]]:
         """Return a partition per over-full node."""
-        return ask(self._backend, self._protocols, "split_lift", requests)
+        return self._ask("split_lift", requests)
 
     def consolidate(self, requests: Sequence[ConsolidateRequest]) -> Sequence[Reply[Consolidate]]:
         """Return the common guidance per category; empty where its lessons share nothing."""
-        return ask(self._backend, self._protocols, "consolidate", requests)
+        return self._ask("consolidate", requests)
 
     def select(self, requests: Sequence[SelectRequest]) -> Sequence[Reply[Selection]]:
         """Return what applies to each question, with a verdict on every candidate."""
-        return ask(self._backend, self._protocols, "select", requests)
-
-    def close(self) -> None:
-        """Free what the backend holds."""
-        self._backend.close()
+        return self._ask("select", requests)
