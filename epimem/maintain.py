@@ -17,7 +17,7 @@ from typing import Any
 from epimem import calls
 from epimem.bank.bank import Bank
 from epimem.bank.costs import Costs
-from epimem.bank.steps import Lease, OpenStep
+from epimem.bank.steps import LEASE_S, Lease, OpenStep
 from epimem.config import TreeConfig
 from epimem.errors import BankConflictError, ControllerError
 from epimem.growth import Growth, Namer, PlannedPlace, same_category_groups
@@ -88,8 +88,8 @@ def maintain(
         ControllerError: the organizer failed as a whole; what was applied before stands.
     """
     report = MaintainReport()
-    # The lease is renewed while the organizer works, however long that takes.
-    with bank.lease() as lease:
+    # The lease outlasts one call of a model, and is renewed while a batch of them takes longer.
+    with bank.lease(ttl_s=LEASE_S + deadline_s) as lease:
         for namespace in bank.namespaces():
             worker = _Worker(bank, organizer, namer, settings, ids, lease, report, deadline_s)
             worker.run(namespace, max_steps, progress)

@@ -180,3 +180,28 @@ def test_controllers_are_those_that_were_asked_for(monkeypatch, tmp_path, capsys
         asked = ["--folder", str(tmp_path / role), "--seeds", "0", role, "nobody:x"]
         assert experiment.main(asked) != 0
         assert "nobody" in capsys.readouterr().err
+
+
+def test_the_bench_runs_with_a_model_behind_the_memory_controller(tmp_path, monkeypatch, capsys):
+    lesson = {
+        "polarity": "positive",
+        "guidance": "Leave out the stations with the marker shown here.",
+        "evidence": [{"image": "P1", "box": [0, 0, 200, 200], "note": "a marker", "turn": None}],
+    }
+    script = tmp_path / "script.jsonl"
+    lines = (
+        {"operation": "derive", "reply": {"lessons": [lesson], "nothing": ""}, "times": None},
+        {"operation": "gate", "reply": {"gate": 0}, "times": None},
+    )
+    script.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    config = config_of(f"scripted:{script}")
+    monkeypatch.setattr(experiment, "load_encoder", lambda _model: TableEncoder(64))
+    monkeypatch.setattr(experiment, "LATER", 2)
+    experiment.run(
+        tmp_path / "run", [SEED], SPLIT, config, questions=10, sizes=(0, 10), deciding=10
+    )
+    found = SeedResults.load(tmp_path / "run" / f"seed-{SEED}.json")
+    figures = Figures({SEED: found}, deciding=10, largest=10)
+    # It shuts its gate, so its crops are nowhere but where the gate is held open.
+    assert figures.crops("10", "product") == 0 < figures.crops("10", "always on")
+    assert "memory >= 0.90" in capsys.readouterr().out

@@ -415,7 +415,7 @@ def test_a_selection_that_fails_gives_an_empty_answer_with_a_warning(
         assert explained is not None
         assert explained["candidates"], "what was recalled can be seen all the same"
         # The answer is the run's answer: it does not change when the organizer works again.
-        memory._controllers = (ScriptedMemoryController(), ScriptedTreeOrganizer())
+        memory.controllers = (ScriptedMemoryController(), ScriptedTreeOrganizer())
         assert memory.retrieve("how many in the mill?", run_id="one") == found
         assert len(memory.retrieve("how many in the mill?", run_id="two").items) == 1
 

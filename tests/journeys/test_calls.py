@@ -212,7 +212,7 @@ class Slow:
     prompt_version = "1"
 
     def __init__(self, concurrency, seconds):
-        self.concurrency = concurrency
+        self.concurrency = self.threads = concurrency
         self.seconds = seconds
 
     def derive(self, requests):
@@ -220,7 +220,7 @@ class Slow:
             time.sleep(self.seconds)
             return Reply(answer_as_lesson(request))
 
-        with ThreadPoolExecutor(self.concurrency) as pool:
+        with ThreadPoolExecutor(self.threads) as pool:
             return list(pool.map(one, requests))
 
 

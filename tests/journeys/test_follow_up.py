@@ -82,7 +82,7 @@ def test_each_follow_up_of_a_run_is_answered_once(memory):
 def test_a_log_from_before_follow_ups_is_brought_up_to_date(memory):
     first, ids = asked(memory, [], run_id=RUN)
     path = memory.bank.side.log_path
-    memory.bank.side.close()
+    memory.bank.side._disconnect()
     with sqlite3.connect(path) as raw:
         raw.executescript(
             "DROP INDEX once_per_run_and_rest; ALTER TABLE retrievals DROP COLUMN excluded;"

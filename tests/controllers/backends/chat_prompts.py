@@ -51,3 +51,8 @@ def backend(server, **options):
 def last_text(body):
     """The rule whose reply is the text of the last message."""
     return json.dumps(text_of({"messages": body["messages"][-1:]}))
+
+
+def texts(completions):
+    """Return what the replies say as JSON data."""
+    return [json.loads(completion.text) for completion in completions]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from controllers.prompts.message import Image, Message, Prompt, Text
 from epimem.protocols import Picture
 from tests.controllers.backends import tiny_qwen3_vl
+from tests.controllers.backends.chat_prompts import close_all
 from tests.controllers.backends.torchvision_beside import (  # noqa: F401 - hooks
     pytest_configure,
     pytest_runtest_logreport,
@@ -28,6 +29,13 @@ SCHEMA = {
     "required": ["guidance", "lessons", "gate"],
     "additionalProperties": False,
 }
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    """Close the servers that a test opened."""
+    yield
+    close_all()
 
 
 @pytest.fixture(scope="session")

@@ -14,14 +14,7 @@ from controllers.backends.base import Completion, Failure
 from controllers.backends.fake_faults import FAULTS
 from controllers.backends.fake_server import FakeServer, after_probe
 from epimem.errors import ControllerError
-from tests.controllers.backends.chat_prompts import CANARY, KEY, backend, close_all, image, prompt
-
-
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    close_all()
-
+from tests.controllers.backends.chat_prompts import CANARY, KEY, backend, image, prompt
 
 GOOD = '{"id": "L1"}'
 DEADLINE_S = 0.4

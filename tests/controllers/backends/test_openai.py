@@ -19,21 +19,11 @@ from tests.controllers.backends.chat_prompts import (
     KEY,
     backend,
     chat_server,
-    close_all,
     image,
     last_text,
     prompt,
+    texts,
 )
-
-
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    close_all()
-
-
-def texts(completions):
-    return [json.loads(completion.text) for completion in completions]
 
 
 def test_replies_come_in_the_order_of_the_prompts():

@@ -17,20 +17,10 @@ from epimem.errors import ControllerError
 from tests.controllers.backends.chat_prompts import (
     backend,
     chat_server,
-    close_all,
     last_text,
     prompt,
+    texts,
 )
-
-
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    close_all()
-
-
-def texts(completions):
-    return [json.loads(completion.text) for completion in completions]
 
 
 @pytest.mark.parametrize("fault", ["status:500", "status:429", "status:529", "reset", "half"])

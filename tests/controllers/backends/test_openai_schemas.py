@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from controllers.backends.base import Failure
@@ -14,20 +12,10 @@ from epimem.errors import ControllerError
 from tests.controllers.backends.chat_prompts import (
     backend,
     chat_server,
-    close_all,
     last_text,
     prompt,
+    texts,
 )
-
-
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    close_all()
-
-
-def texts(completions):
-    return [json.loads(completion.text) for completion in completions]
 
 
 @pytest.mark.parametrize(
