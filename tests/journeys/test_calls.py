@@ -354,6 +354,26 @@ def test_a_refused_split_of_one_node_does_not_hold_up_the_others(tmp_path):
         assert not memory.check()
 
 
+def test_a_split_that_raises_costs_its_own_node_only(tmp_path):
+    asked = set()
+
+    def split(request):
+        asked.add(request.node.node_id)
+        if request.node.node_id == min(asked):
+            raise RuntimeError("scripted failure")
+        return split_in_order(request)
+
+    with new_memory(tmp_path / "bank", tree={"batch": 200}, split_lift=split) as memory:
+        for place in range(3):
+            for number in range(20):
+                memory.contribute(
+                    lesson(100 * place + number, place=place, words=f"Look at mark {number}")
+                )
+        report = memory.maintain()
+    assert report.rejections["schema"] == 2  # two tries for one node
+    assert report.operations["split_lift"] == 3
+
+
 # ---- dry run
 
 
