@@ -8,7 +8,7 @@ and a controller that fails gives an empty memory input with a warning, not a cr
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -95,7 +95,6 @@ def retrieve(
     if known is not None:
         return known
     before = bank.changed
-    had = _had(bank, question)
     found = recall.find(
         question.text,
         namespace=question.namespace,
@@ -103,11 +102,11 @@ def retrieve(
         minimum_authority=question.minimum_authority,
         k=candidates,
         mode=mode,
-        without=had,
+        without=_had(bank, question),
     )
     nodes = bank.nodes([candidate.node_id for candidate in found.candidates])
     if len(found.candidates) >= min(candidates, MAX_K):
-        found, nodes = _with_rules(bank, question, found, nodes, had)
+        found, nodes = _with_rules(bank, question, found, nodes)
     sources = bank.nodes([key for node in nodes.values() for key in node.supported_by])
     selection, warning, usage = _select(
         bank, roles, question, found, (nodes, sources), budget=budget, strict=strict_selection
@@ -172,15 +171,15 @@ def _with_rules(
     question: Question,
     found: RecallResult,
     nodes: dict[str, Node],
-    had: Collection[str],
 ) -> tuple[RecallResult, dict[str, Node]]:
     """Add rules and summaries that candidates support and that these crowded out (ours).
 
     The larger a category, the surer its lessons take all places of the candidates, just where a rule
-    is worth most. One that is added stands behind them, with the scores of its best lesson.
+    is worth most. One that is added stands behind them, with the scores of its best lesson. An
+    excluded rule is not: what it speaks for is no candidate either.
     """
     parents = {node.parent_id: None for node in nodes.values() if node.parent_id is not None}
-    wanted = [key for key in parents if key not in nodes and key not in had]
+    wanted = [key for key in parents if key not in nodes]
     lowest = AUTHORITIES.index(question.minimum_authority)
     added: list[Candidate] = []
     for node in bank.nodes(wanted).values():

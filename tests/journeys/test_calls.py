@@ -18,7 +18,10 @@ from epimem.calls import ask
 from epimem.errors import BankBusyError, ControllerError
 from epimem.ingest import ingest
 from epimem.protocols import Derived, DeriveRequest, Reply
+from epimem.schema.ids import sha256
+from epimem.schema.lesson import IndexText, LessonDraft
 from epimem.schema.memory_input import Selection
+from epimem.schema.proposal import NewCategory, Place
 from epimem.schema.receipt import Usage
 from epimem.testing import (
     ScriptedMemoryController,
@@ -334,6 +337,39 @@ def test_over_full_nodes_of_one_height_are_asked_for_in_one_call(tmp_path):
         assert not memory.check()
 
 
+def test_nodes_of_two_heights_are_never_asked_for_together(tmp_path):
+    heights = []
+
+    class Organizer(ScriptedTreeOrganizer):
+        def split_lift(self, requests):
+            heights.append({request.node.height for request in requests})
+            return super().split_lift(requests)
+
+    def own_category(request):
+        index = request.lesson.index
+        return Place(
+            lesson_id=request.lesson.node_id, new=NewCategory(title=index.scope, index=index)
+        )
+
+    with new_memory(tmp_path / "bank", tree={"batch": 200}) as memory:
+        memory.controllers = (
+            ScriptedMemoryController(),
+            Organizer(place=own_category, merge=lambda _: None),
+        )
+        scopes = [sha256(str(number).encode()) for number in range(18)]
+        for number, scope in enumerate(scopes + [scopes[0]] * 19):
+            memory.contribute(
+                LessonDraft(
+                    guidance=f"Look at mark {number}.",
+                    index=IndexText(scope=scope, question_anchor=scope),
+                )
+            )
+        memory.maintain()
+        assert not memory.check()
+    # A category of twenty lessons, and the root that holds eighteen categories and its parts.
+    assert [sorted(found) for found in heights] == [[1], [2]]
+
+
 def test_a_refused_split_of_one_node_does_not_hold_up_the_others(tmp_path):
     tries = []
 
@@ -403,6 +439,14 @@ def test_a_dry_run_says_what_would_be_done_and_writes_nothing(tmp_path):
     operations = [item for item in rehearsed.planned if "op" in item]
     assert len(operations) == sum(done.operations.values())
     assert not done.planned
+
+
+def test_a_dry_run_tells_how_far_it_is(tmp_path):
+    told = []
+    with new_memory(tmp_path / "bank", tree={"batch": 16}) as memory:
+        contributed(memory)
+        memory.maintain(dry_run=True, progress=lambda *given: told.append(given))
+    assert told == [("maintain", done, 40) for done in (16, 32, 40)]
 
 
 def test_a_dry_run_of_one_step_shows_refusals(tmp_path):

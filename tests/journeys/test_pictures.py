@@ -7,6 +7,7 @@ import io
 import pytest
 from PIL import Image
 
+from epimem.errors import RecordError
 from epimem.protocols import Reply
 from epimem.schema.lesson import Evidence
 from epimem.schema.memory_input import Selection
@@ -91,3 +92,25 @@ def test_an_image_that_is_gone_is_no_fault(tmp_path):
         (memory.bank.path / "blobs" / image.blob[:2] / image.blob).unlink()
         memory.retrieve(QUESTION)
     assert [crop.png(100) for crop in seen] == [None]
+
+
+@pytest.mark.parametrize(
+    ("decided", "mode", "count"),
+    [(0, "adaptive", 0), (0, "always", 1), (1, "adaptive", 1), (1, "off", 0)],
+)
+def test_the_gate_decides_unless_it_is_held_open_or_shut(tmp_path, decided, mode, count):
+    asked = []
+
+    def gate(request):
+        asked.append(request)
+        return decided
+
+    with new_memory(tmp_path / "bank", gate=gate) as memory:
+        image = memory.add_image(encoded(picture(), "PNG"))
+        region = Region.whole(image.width, image.height)
+        memory.contribute(lesson(1, evidence=[Evidence(image_id=image.image_id, region=region)]))
+        answer = memory.retrieve(QUESTION, gate=mode)
+        with pytest.raises(RecordError):
+            memory.retrieve(QUESTION, gate="never")
+    assert (len(answer.crops), answer.gate) == (count, 1 if count else 0)
+    assert len(asked) == (mode == "adaptive")
