@@ -42,12 +42,8 @@ def head_seq(connection: Connection) -> int:
     return int(connection.execute(_HEAD_SEQ).scalar_one())
 
 
-def namespaces(connection: Connection) -> tuple[str, ...]:
-    """Return the namespaces that hold something, sorted."""
-    return _namespaces_at(connection, None)
-
-
-def _namespaces_at(connection: Connection, at: int | None) -> tuple[str, ...]:
+def namespaces(connection: Connection, at: int | None = None) -> tuple[str, ...]:
+    """Return the namespaces that hold something, now or at a sequence number, sorted."""
     query = select(nodes.c.namespace).where(valid_at(at)).distinct()
     found = list(connection.execute(query).scalars())
     if not all(isinstance(name, str) for name in found):
@@ -289,7 +285,7 @@ def _gone(node_id: str) -> IndexRow:
 def state_digest(connection: Connection, at: int | None = None) -> str:
     """Return the digest of all trees at a sequence number: content only, no ids, times or usage."""
     lines = []
-    for namespace in _namespaces_at(connection, at):
+    for namespace in namespaces(connection, at):
         found = tree(connection, namespace, at)
         if found is not None:
             lines.append(f"{namespace}\x1f{found.digest()}")

@@ -136,7 +136,9 @@ def restore(commit: Commit, seq: int, context: Context) -> None:
     commit.touches_tree = True
     commit.note("restore", seq)
     revoked = revocation.renamed_ids(connection)
-    for namespace in reading.namespaces(connection):
+    # One of which everything was revoked holds nothing now, and may have had an empty tree then.
+    spaces = {*reading.namespaces(connection), *reading.namespaces(connection, seq)}
+    for namespace in sorted(spaces):
         wanted, sources = reading.tree(connection, namespace, seq), dict[str, tuple[str, ...]]()
         present = reading.tree(connection, namespace)
         if wanted is not None and revoked:

@@ -325,6 +325,20 @@ def test_a_restored_tree_is_legal_when_most_of_it_was_revoked_since(
         assert problems(bank) == []
 
 
+def test_an_empty_tree_comes_back_where_nothing_else_is_left(fresh: Callable[[], Path]) -> None:
+    with Bank.open(fresh()) as bank:
+        before = bank.head_seq
+        (node_id,) = add_lessons(bank, 1)
+        run_maintain(bank)
+        bank.revoke("item", node_id, LIMITS, caller=CALLER)
+        empty, digest = bank.head_seq, bank.state_digest()
+        bank.restore(before, LIMITS, caller=CALLER)
+        assert bank.tree("n") is None
+        bank.restore(empty, LIMITS, caller=CALLER)
+        assert bank.state_digest() == digest
+        assert problems(bank) == []
+
+
 def test_names_and_numbers_that_are_no_point_of_the_bank_are_refused(
     fresh: Callable[[], Path],
 ) -> None:
