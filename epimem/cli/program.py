@@ -1,10 +1,10 @@
-"""The commands of `epimem`, in the order in which a newcomer meets them."""
+"""The commands of `epimem`, in the order in which a newcomer meets them; others can be installed."""
 
 from __future__ import annotations
 
 import click
 
-from epimem.cli import INTERRUPTED
+from epimem.cli import INTERRUPTED, installed
 from epimem.cli.ask import explain, feedback, retrieve
 from epimem.cli.construct import build, ingest, maintain
 from epimem.cli.contribute import contribute, import_runs
@@ -43,9 +43,14 @@ class Program(click.Group):
     """The group of all commands; lists them in their own order."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order in which a newcomer meets the commands."""
+        """Return the names in the order in which a newcomer meets the commands, installed ones last."""
         del ctx
-        return [command.name or "" for command in COMMANDS]
+        own = [command.name or "" for command in COMMANDS]
+        return [*own, *(name for name in installed.names() if name not in own)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command of ours, or else one that another package brings."""
+        return super().get_command(ctx, cmd_name) or installed.find(cmd_name)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; Ctrl-C ends it without a word of click's."""

@@ -6,9 +6,11 @@ python -m epimem.cli.reference > docs/cli.md
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 
 import click
 
+from epimem.cli.installed import GROUP
 from epimem.cli.options import Command
 from epimem.cli.program import COMMANDS
 from epimem.errors import EXIT_CODES
@@ -55,10 +57,27 @@ _LAST = (
 def render() -> str:
     """Return the reference as Markdown."""
     parts = [_HEAD, *_exit_statuses(), "## Commands\n"]
-    for command in COMMANDS:
-        parts.append(f"### {command.name}\n")
-        parts += _command(command)
+    for name, command in commands():
+        parts.append(f"### {name}\n")
+        parts += _command(name, command)
     return "\n".join(parts)
+
+
+def commands() -> Iterator[tuple[str, Command]]:
+    """Yield all commands that this distribution brings with what is typed after `epimem`."""
+    for command in COMMANDS:
+        yield command.name or "", command
+    for point in entry_points(group=GROUP):
+        if point.dist is not None and point.dist.name == "epimem":
+            yield from _members(point.load())
+
+
+def _members(group: click.Group) -> Iterator[tuple[str, Command]]:
+    context = click.Context(group, info_name=group.name)
+    for name in group.list_commands(context):
+        member = group.get_command(context, name)
+        assert isinstance(member, Command)
+        yield f"{group.name} {name}", member
 
 
 def _exit_statuses() -> Iterator[str]:
@@ -72,10 +91,10 @@ def _exit_statuses() -> Iterator[str]:
     yield "\n".join(("| status | when, or the code of the error |", "| --- | --- |", *lines)) + "\n"
 
 
-def _command(command: Command) -> Iterator[str]:
-    context = click.Context(command, info_name=f"epimem {command.name}")
+def _command(name: str, command: Command) -> Iterator[str]:
+    context = click.Context(command, info_name=f"epimem {name}")
     usage = " ".join(command.collect_usage_pieces(context))
-    yield f"```\nepimem {command.name} {usage}\n```\n"
+    yield f"```\nepimem {name} {usage}\n```\n"
     yield (command.help or "") + "\n"
     options = [item for item in command.get_params(context) if isinstance(item, click.Option)]
     rows = [_option(item, context) for item in options if "--help" not in item.opts]
