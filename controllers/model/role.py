@@ -32,6 +32,11 @@ class ModelRole:
     def _ask(self, operation: str, requests: Sequence[Any]) -> list[Reply[Any]]:
         return ask(self._backend, self._protocols, operation, requests)
 
+    @property
+    def backend(self) -> Backend:
+        """The model, for who asks it in another way: offline work that may show it more."""
+        return self._backend
+
     def close(self) -> None:
         """Free what the backend holds."""
         self._backend.close()

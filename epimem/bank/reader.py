@@ -259,6 +259,11 @@ class BankReader:
                 damaged=self._damaged,
             )
 
+    def sealed_runs(self) -> list[run_queue.SealedRun]:
+        """Return all stored runs with their sealed outcomes, damaged ones withheld; for offline work."""
+        with self._db.read() as connection:
+            return run_queue.sealed(connection, self._blobs, self._damaged)
+
     def open_steps(self, namespace: str) -> list[steps.OpenStep]:
         """Return interrupted steps of a namespace, oldest first."""
         with self._db.read() as connection:

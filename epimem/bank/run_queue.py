@@ -7,7 +7,7 @@ or it is still `queued`, with a reason and a time for the next try after a faile
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
@@ -54,6 +54,14 @@ class QueuedRun:
     authority: Authority
     attempts: int
     batch: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SealedRun:
+    """A stored run with its whole outcome, reference included: for offline work alone (training)."""
+
+    queued: QueuedRun
+    outcome: SealedOutcome | None = field(repr=False)
 
 
 def checksum(row: Any) -> str:
@@ -189,6 +197,27 @@ def due(
         if len(found) == limit:
             break
     return tuple(found)
+
+
+def sealed(connection: Connection, blobs: BlobStore, damaged: set[str]) -> list[SealedRun]:
+    """Return all stored runs with their outcomes, by order of contribution, whatever their state.
+
+    An outcome that may not be seen offline is left out. A damaged run is withheld and its id added to
+    `damaged`.
+    """
+    found: list[SealedRun] = []
+    batches: dict[int, tuple[str, ...]] = {}
+    for row in connection.execute(select(runs).order_by(runs.c.seq)):
+        try:
+            batch = _batch_of(connection, blobs, row.seq, batches)
+            queued = replace(load(row, blobs), batch=batch)
+            outcome = SealedOutcome.read(row.outcome) if row.outcome else None
+        except (BankCorruptError, NotFoundError, RecordError):
+            damaged.add(row.run_id)
+            continue
+        visible = outcome is not None and "offline" in outcome.visible_to
+        found.append(SealedRun(queued, outcome if visible else None))
+    return found
 
 
 def _batch_of(
