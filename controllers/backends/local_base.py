@@ -17,6 +17,7 @@ from typing import Any
 from controllers.backends.local_adapters import Adapters
 from controllers.backends.local_grammar import Grammars
 from controllers.backends.local_packages import package
+from controllers.backends.local_text import TextProcessor
 from epimem.errors import ConfigError
 
 
@@ -41,11 +42,7 @@ class Base:
         tokenizer.pad_token_id = (
             self.stops[0] if tokenizer.pad_token_id is None else tokenizer.pad_token_id
         )
-        special = {
-            key: str(token)
-            for key, token in tokenizer.added_tokens_decoder.items()
-            if token.special
-        }
+        special = control_tokens(tokenizer)
         self.forbidden = sorted(set(special) - set(self.stops))
         self.markers = tuple(sorted(special.values()))
         # A checkpoint asks for sampling and penalties; a reply here is the likeliest one.
@@ -100,7 +97,7 @@ def acquire(path: str) -> Base:
     """Return the base of this path, loaded once in a process; each call needs one of `release`.
 
     Raises:
-        ConfigError: no image-text-to-text model in safetensors is there.
+        ConfigError: no image-text-to-text or language model in safetensors is there.
         PluginError: a package is missing.
     """
     key = _key(path)
@@ -135,28 +132,48 @@ def _load(path: str, device: str) -> tuple[Any, Any]:
     computed in float32 there, since few processors can do it.
     """
     torch, transformers = package("torch"), package("transformers")
-    package("qwen_vl_utils")
     try:
-        processor = transformers.AutoProcessor.from_pretrained(path, trust_remote_code=False)
+        kind, processor = kind_and_processor(path)
         more = (
             {"device_map": device, "dtype": torch.bfloat16}
             if device == "cuda"
             else {"dtype": "auto"}
         )
-        model = transformers.AutoModelForImageTextToText.from_pretrained(
+        model = getattr(transformers, kind).from_pretrained(
             path, use_safetensors=True, trust_remote_code=False, **more
         )
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
         raise ConfigError(
             f"no model can be loaded from there ({type(error).__name__})",
             got=Path(path).name,
-            hint="a folder or hub name of an image-text-to-text model in safetensors",
+            hint="a folder or hub name of an image-text-to-text or language model in safetensors",
         ) from error
     if processor.chat_template is None:
         raise ConfigError("the model has no chat template", got=Path(path).name)
     if model.dtype == torch.float16:
         model = model.float()
     return model.eval(), processor
+
+
+def kind_and_processor(path: str) -> tuple[str, Any]:
+    """Return the class that loads the model, and its processor: a tokenizer's where it has no eyes.
+
+    A configuration that names both kinds (Qwen3.5 does) is taken with its eyes.
+    """
+    transformers = package("transformers")
+    config = transformers.AutoConfig.from_pretrained(path, trust_remote_code=False)
+    if type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
+        package("qwen_vl_utils")
+        processor = transformers.AutoProcessor.from_pretrained(path, trust_remote_code=False)
+        return "AutoModelForImageTextToText", processor
+    tokenizer = transformers.AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+    return "AutoModelForCausalLM", TextProcessor(tokenizer)
+
+
+def control_tokens(tokenizer: Any) -> dict[int, str]:
+    """Return the texts of the tokens that are no text, by id."""
+    tokens = tokenizer.added_tokens_decoder.items()
+    return {key: str(token) for key, token in tokens if token.special}
 
 
 def _stops(model: Any, tokenizer: Any) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from controllers.backends.base import MISSING_IMAGE, pieces
 from controllers.backends.local_packages import package
+from controllers.backends.local_text import in_words
 from controllers.prompts.message import Prompt
 
 # The Qwen family takes no image that is longer than this many times its breadth.
@@ -49,10 +50,11 @@ def see(turns: Sequence[Turn], processor: Any, markers: Sequence[str], max_pixel
     """Return what the model sees of a conversation.
 
     Control tokens that stand in a text are broken up: they are signs there, and nothing else. Where the
-    chat template can switch thinking off, it is off.
+    chat template can switch thinking off, it is off. A model without eyes is told of images in words.
     """
     plain = [
-        {**turn, "content": [_tame(part, markers) for part in turn["content"]]} for turn in turns
+        {**turn, "content": [_tame(part, markers) for part in _shown(turn["content"], processor)]}
+        for turn in turns
     ]
     quiet = {"enable_thinking": False} if "enable_thinking" in str(processor.chat_template) else {}
     text = processor.apply_chat_template(plain, add_generation_prompt=True, tokenize=False, **quiet)
@@ -77,6 +79,10 @@ def tensors(seen: Sequence[Seen], processor: Any) -> Any:
         add_special_tokens=False,
         **sized,
     )
+
+
+def _shown(parts: Sequence[Turn], processor: Any) -> Sequence[Turn]:
+    return in_words(parts) if processor.image_processor is None else parts
 
 
 def _tame(part: Turn, markers: Sequence[str]) -> Turn:

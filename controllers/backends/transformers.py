@@ -40,7 +40,9 @@ class _Row:
 
 
 class TransformersBackend:
-    """Completes prompts with a local image-text-to-text model.
+    """Completes prompts with a local image-text-to-text model, or with a language model.
+
+    A language model has no eyes: images are told it in words, as those that are gone.
 
     Args:
         model: a folder, a name of the hub, or one of `PRESETS`. Nothing is fetched where the environment

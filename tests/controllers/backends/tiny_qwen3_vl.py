@@ -127,14 +127,14 @@ def write_checkpoint(
 
     folder.mkdir(parents=True, exist_ok=True)
     hybrid = family == "qwen3_5"
-    tokenizer = _tokenizer(THINKING if hybrid else TEMPLATE)
+    tokenizer = build_tokenizer(THINKING if hybrid else TEMPLATE)
     vocab = tokenizer.get_vocab()
     words = {**TEXT, **(HYBRID if hybrid else {}), **(text or {})}
     config = _config(family, vocab, words, {**VISION, **(vision or {})})
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = AutoModelForImageTextToText.from_config(config, dtype=getattr(torch, dtype))
-        _fill(model, vocab)
+        fill(model, vocab)
     ends = [vocab["<|im_end|>"], vocab["<|endoftext|>"]]
     # The real ones ask for sampling too, which greedy decoding has to override.
     model.generation_config = GenerationConfig(
@@ -176,7 +176,8 @@ def write_adapters(
     return paths
 
 
-def _tokenizer(template: str) -> Any:
+def build_tokenizer(template: str) -> Any:
+    """Return the tokenizer of the tiny models, with a chat template."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
     from transformers import Qwen2Tokenizer
 
@@ -220,7 +221,7 @@ def _config(
     )
 
 
-def _fill(model: Any, vocab: Mapping[str, int]) -> None:
+def fill(model: Any, vocab: Mapping[str, int]) -> None:
     """Give the weights a size at which every part matters, and the output layer its preferences."""
     import torch
 
