@@ -1,11 +1,13 @@
 """The experiment: does a bank of 400 tasks help with 400 others, when few programs may be tried?
 
     python -m benchmarks.arc.experiment [--folder arc-experiment] [--seeds 10] [--development]
+        [--memory-controller SPEC] [--tree-organizer SPEC] [--results FILE]
 
 For each seed a bank is built from the runs of the 400 ARC-AGI-1 training tasks, with the programs that
 come first in the seed's order, and asked about the 400 evaluation tasks. `--development` takes halves
 of the training tasks instead, and is what everything here was developed with. Interrupted, the same
-command goes on where it stopped.
+command goes on where it stopped. `--results` writes the few figures that `epimem train evaluate
+--bench` compares controllers by.
 
 Fixed before the first run on the evaluation tasks, together with the operations (`grid_operations`,
 `cell_operations`), the words (`description`) and the record of a run (`run_record`): the constants
@@ -42,9 +44,9 @@ from benchmarks.arc.solving import (
     suggested_programs,
 )
 from benchmarks.arc.tasks import ArcTask, Oracle, describe, load_tasks
-from epimem import ExperienceMemory
+from epimem import ExperienceMemory, plugins
 from epimem.bank.encoder import load_encoder
-from epimem.config import CallerConfig, Config
+from epimem.config import CallerConfig, Config, ControllerConfig
 from epimem.errors import EpimemError
 from epimem.evaluation import (
     Arm,
@@ -60,9 +62,10 @@ from epimem.evaluation import (
     Wrong,
     evaluate,
 )
-from epimem.protocols import Encoder
+from epimem.protocols import Encoder, MemoryController, TreeOrganizer
 from epimem.schema.ids import uuid7
 from epimem.schema.memory_input import Budget, MemoryInput
+from training.evaluation.ends import BenchMeasure, BenchResult
 
 SEEDS = 10
 TRIES = (1, 3, 5, 10, 20, 60, 1981)
@@ -121,6 +124,8 @@ class Banks:
         encoder: of all of them.
         oracle: judges the construction attempts.
         pictures: the page of each task.
+        config: settings of all of them.
+        controllers: of all of them; None: each loads its own by the settings.
     """
 
     def __init__(
@@ -129,11 +134,15 @@ class Banks:
         encoder: Encoder | None,
         oracle: Oracle,
         pictures: Mapping[str, Picture],
+        config: Config = CONFIG,
+        controllers: tuple[MemoryController, TreeOrganizer] | None = None,
     ) -> None:
         self._folder = folder
         self._encoder = encoder
         self._oracle = oracle
         self._pictures = pictures
+        self._config = config
+        self._controllers = controllers
 
     def open(self, name: str, attempts: Sequence[Attempt], *, tree: bool) -> ExperienceMemory:
         """Return the frozen bank of these attempts; without `tree` its lessons stay in the inbox."""
@@ -141,7 +150,9 @@ class Banks:
         done = path.with_suffix(".done")
         if not done.exists():
             _remove(path)
-            with ExperienceMemory.create(path, CONFIG, encoder=self._encoder) as memory:
+            with ExperienceMemory.create(
+                path, self._config, encoder=self._encoder, controllers=self._controllers
+            ) as memory:
                 self._contribute(memory, attempts)
                 memory.ingest()
                 if tree:
@@ -149,7 +160,11 @@ class Banks:
                 memory.freeze()
             done.touch()
         return ExperienceMemory.open(
-            path, read_only=True, phase="evaluation", encoder=self._encoder
+            path,
+            read_only=True,
+            phase="evaluation",
+            encoder=self._encoder,
+            controllers=self._controllers,
         )
 
     def _contribute(self, memory: ExperienceMemory, attempts: Sequence[Attempt]) -> None:
@@ -230,16 +245,65 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--development", action="store_true", help="halves of the training tasks, no line"
     )
+    parser.add_argument("--memory-controller", default="embedded", metavar="SPEC")
+    parser.add_argument("--tree-organizer", default="embedded", metavar="SPEC")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="takes the headline figures")
     options = parser.parse_args(arguments)
     try:
-        return run(options.folder, options.seeds, options.tries, development=options.development)
+        return run(
+            options.folder,
+            options.seeds,
+            options.tries,
+            development=options.development,
+            config=config_of(options.memory_controller, options.tree_organizer),
+            results=options.results,
+        )
     except EpimemError as error:
         print(error, file=sys.stderr)
         return error.exit_code
 
 
-def run(folder: Path, seeds: int, tries: Sequence[int], *, development: bool) -> int:
-    """Run all seeds and numbers of tries, print the tables, and write `results.json`."""
+def config_of(memory_controller: str, tree_organizer: str) -> Config:
+    """Return the settings of the banks with these controllers."""
+    return CONFIG.model_copy(
+        update={
+            "memory_controller": ControllerConfig(spec=memory_controller),
+            "tree_organizer": ControllerConfig(spec=tree_organizer),
+        }
+    )
+
+
+def run(
+    folder: Path,
+    seeds: int,
+    tries: Sequence[int],
+    *,
+    development: bool,
+    config: Config = CONFIG,
+    results: Path | None = None,
+) -> int:
+    """Run all seeds and numbers of tries, print the tables, and write `results.json`, and `results`."""
+    # Loaded once for all banks: a model may stand behind them.
+    roles = plugins.Controllers(None)
+    try:
+        controllers = roles.memory_controller(config), roles.tree_organizer(config)
+        found = _run(folder, seeds, tries, config, controllers, development=development)
+    finally:
+        roles.close()
+    if results is not None:
+        headline(found).write(results)
+    return _report(folder, found, line=not development)
+
+
+def _run(
+    folder: Path,
+    seeds: int,
+    tries: Sequence[int],
+    config: Config,
+    controllers: tuple[MemoryController, TreeOrganizer],
+    *,
+    development: bool,
+) -> dict[int, EvalResult]:
     training, training_oracle = load_tasks()
     known = _explored(training)
     if development:
@@ -258,7 +322,9 @@ def run(folder: Path, seeds: int, tries: Sequence[int], *, development: bool) ->
         told = contributed(
             [attempt(e, order, training_oracle, seed=seed) for e in item.construction]
         )
-        banks = Banks(folder / f"seed-{seed}", encoder, training_oracle, pictures)
+        banks = Banks(
+            folder / f"seed-{seed}", encoder, training_oracle, pictures, config, controllers
+        )
         arms[seed] = arms_of(banks, told, seed)
         _note(f"seed {seed}: banks of {len(told)} runs are ready")
     results = {count: _evaluate(folder, material, oracle, arms, tries=count) for count in tries}
@@ -266,7 +332,7 @@ def run(folder: Path, seeds: int, tries: Sequence[int], *, development: bool) ->
         for arm in made.values():
             for bank in arm.banks():
                 bank.close()
-    return _report(folder, results, line=not development)
+    return results
 
 
 def _evaluate(
@@ -353,6 +419,24 @@ def _report(folder: Path, results: Mapping[int, EvalResult], *, line: bool) -> i
         print(f"\nCONTAMINATED: {leaks} tasks or references are known to a bank")
     reached = _judge(results[LINE_TRIES]) if line else True
     return 0 if reached and not leaks else 1
+
+
+def headline(results: Mapping[int, EvalResult]) -> BenchResult:
+    """Return what controllers are compared by: tasks solved with `LINE_TRIES` tries, or the fewest."""
+    tries = LINE_TRIES if LINE_TRIES in results else min(results)
+    result = results[tries]
+    over = [
+        BenchMeasure(
+            name=f"memory - {arm}",
+            value=it.mean_count,
+            low=it.low * it.pairs / len(it.by_seed),
+            high=it.high * it.pairs / len(it.by_seed),
+        )
+        for arm in ("none", "shuffled")
+        for it in [result.over(arm)]
+    ]
+    solved = BenchMeasure(name="solved with memory", value=result.arm("product").mean)
+    return BenchResult(bench=f"arc, tasks solved in {tries} tries", measures=(solved, *over))
 
 
 def _judge(result: EvalResult) -> bool:

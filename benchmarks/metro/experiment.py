@@ -1,12 +1,13 @@
 """The experiment: do lessons about markers, which only their crops show, help on other maps?
 
     python -m benchmarks.metro.experiment [--folder metro-experiment] [--seeds 10] [--development]
-        [--memory-controller SPEC] [--tree-organizer SPEC]
+        [--memory-controller SPEC] [--tree-organizer SPEC] [--results FILE]
 
 For each seed a learner goes through maps of 15 cities under five operators, each with a convention
 that no map states; banks of its runs are asked about maps of 15 other cities, half of which print a
 legend. `--development` uses other seeds and the 15 construction cities alone, split in two, and is
 what everything here was developed with. Interrupted, the same command goes on where it stopped.
+`--results` writes the few figures that `epimem train evaluate --bench` compares controllers by.
 
 Fixed before the first run on the evaluation cities, together with maps, questions, learner, run record
 and host: the constants below and the lines in `lines`.
@@ -34,7 +35,7 @@ from benchmarks.metro.measures import WithoutScopes, plain, region_hits, rules_o
 from benchmarks.metro.networks import Split, development_split, load_cities, split_cities
 from benchmarks.metro.operators import OPERATORS, changed, draw_conventions
 from benchmarks.metro.questions import Oracle, evaluation_questions, has_legend, stream
-from benchmarks.metro.report import report
+from benchmarks.metro.report import headline, report
 from benchmarks.metro.run_record import CANARY
 from benchmarks.metro.seed_results import SeedResults
 from benchmarks.metro.solving import solver_of
@@ -281,6 +282,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--development", action="store_true", help="other seeds, construction cities only"
     )
+    parser.add_argument("--results", type=Path, metavar="FILE", help="takes the headline figures")
     options = parser.parse_args(arguments)
     config = config_of(options.memory_controller, options.tree_organizer)
     split = split_cities(load_cities())
@@ -288,7 +290,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.development:
         split, seeds = development_split(split), [DEVELOPMENT_SEED + seed for seed in seeds]
     try:
-        return run(options.folder, seeds, split, config)
+        return run(options.folder, seeds, split, config, results=options.results)
     except EpimemError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -303,8 +305,9 @@ def run(
     questions: int = QUESTIONS,
     sizes: tuple[int, ...] = SIZES,
     deciding: int = DECIDING,
+    results: Path | None = None,
 ) -> int:
-    """Run all seeds, print the tables and the lines, and write `results.json`."""
+    """Run all seeds, print tables and lines, and write `results.json`, and `results` if given."""
     loaded = load_encoder(config.encoder.model)
     encoder = RememberingEncoder(loaded) if loaded is not None else None
     # Loaded once for all banks: a model may stand behind them.
@@ -312,14 +315,17 @@ def run(
     try:
         controllers = roles.memory_controller(config), roles.tree_organizer(config)
         setting = Setting(folder, split, config, encoder, controllers, questions, sizes, deciding)
-        results = {}
+        found = {}
         for number in seeds:
             started = time.monotonic()
-            results[number] = Seed(setting, number).run()
+            found[number] = Seed(setting, number).run()
             print(f"seed {number}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
     finally:
         roles.close()
-    return report(folder, Figures(results, deciding=deciding, largest=max(sizes)))
+    figures = Figures(found, deciding=deciding, largest=max(sizes))
+    if results is not None:
+        headline(figures).write(results)
+    return report(folder, figures)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The tables of the experiment, its lines, and `results.json`."""
+"""The tables of the experiment, its lines, `results.json`, and the few figures that sum it up."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks.metro.figures import Figures
 from benchmarks.metro.lines import Line, lines_of
+from training.evaluation.ends import BenchMeasure, BenchResult
 
 _SIDES = {None: "all", False: "no legend", True: "legend"}
 _CURVE = ("none", "text only", "wrong", "frequency", "flat", "product")
@@ -35,6 +36,23 @@ def report(folder: Path, figures: Figures) -> int:
     }
     (folder / "results.json").write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
     return 0 if all(line.reached for line in found) else 1
+
+
+def headline(figures: Figures) -> BenchResult:
+    """Return what controllers are compared by: right answers without a legend where it is decided."""
+    right = figures.share(figures.deciding, "product", legend=False)
+    over = [
+        BenchMeasure(name=f"memory - {arm}", value=it.mean, low=it.low, high=it.high)
+        for arm in ("none", "wrong")
+        for it in [figures.difference(figures.deciding, "product", arm, legend=False)]
+    ]
+    crops = float(figures.crops(figures.deciding, "product"))
+    always = figures.crops(figures.deciding, "always on")
+    shown = BenchMeasure(name="crops of an open gate", value=crops / always if always else 0.0)
+    return BenchResult(
+        bench="metro, no legend",
+        measures=(BenchMeasure(name="right with memory", value=right), *over, shown),
+    )
 
 
 def _shares(figures: Figures, name: str, arm: str) -> dict[str, Any]:

@@ -24,6 +24,9 @@ from epimem.errors import ControllerError
 from epimem.protocols import Reply
 from epimem.schema.receipt import Usage
 
+FAILED = "the model failed: "
+"""How the detail of a reply begins that got no text from the model at all."""
+
 
 @dataclass
 class _Call:
@@ -137,7 +140,7 @@ def _refused(call: _Call) -> Refused | None:
 
 def _reply(call: _Call) -> Reply[Any]:
     if call.read is None:
-        detail = f"the model failed: {call.failure}"
+        detail = f"{FAILED}{call.failure}"
         return Reply(None, reason="not_json", detail=detail, usage=call.usage)
     refused = call.read.refused
     if refused is None:

@@ -16,6 +16,7 @@ from benchmarks.arc.search import search, with_suggestions
 from benchmarks.arc.solving import answer_text, best_within, explore, held_out_order
 from benchmarks.arc.tasks import load_tasks
 from epimem.bank.encoder import TableEncoder
+from training.evaluation.ends import BenchResult
 
 SEEDS = 2
 ARMS = {"none", "product", "flat", "shuffled", "wrong", "frequency", "oracle"}
@@ -38,7 +39,9 @@ def start(few, folder, tries):
         patch.setattr(experiment, "_explored", lambda tasks: tasks)
         patch.setattr(experiment, "load_encoder", lambda _model: TableEncoder(64))
         patch.setattr(experiment, "LINE_SEEDS", SEEDS)
-        return experiment.run(folder, SEEDS, tries, development=False)
+        return experiment.run(
+            folder, SEEDS, tries, development=False, results=folder / "bench.json"
+        )
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +80,42 @@ def test_all_arms_are_written(finished):
         assert set(row["mean"]) == ARMS
         assert row["mean"]["oracle"] >= row["mean"]["product"]
         assert len(row["over"]["shuffled"]["by_seed"]) == SEEDS
+
+
+def test_the_figures_that_controllers_are_compared_by_are_those_of_the_line(finished):
+    found = BenchResult.read((finished[0] / "bench.json").read_bytes())
+    row = json.loads((finished[0] / "results.json").read_text())["3"]
+    named = {measure.name: measure for measure in found.measures}
+    assert named["solved with memory"].value == row["mean"]["product"]
+    for arm in ("none", "shuffled"):
+        over = named[f"memory - {arm}"]
+        assert (over.value, over.low, over.high) == tuple(
+            row["over"][arm][key] for key in ("mean", "low", "high")
+        )
+
+
+def test_controllers_are_those_that_were_asked_for(tmp_path, capsys, monkeypatch):
+    seen = []
+    monkeypatch.setattr(experiment, "_run", lambda *given, **_: seen.append(given[3:]) or {})
+    monkeypatch.setattr(experiment, "_report", lambda *_, **__: 0)
+    script = tmp_path / "script.jsonl"
+    script.touch()
+    assert experiment.main(["--tree-organizer", f"scripted:{script}"]) == 0
+    (config, (controller, organizer)) = seen[0]
+    assert config.memory_controller.spec == controller.name == "embedded"
+    assert organizer.name == "scripted/script"
+    for role in ("--memory-controller", "--tree-organizer"):
+        assert experiment.main([role, "nobody:x"]) != 0
+        assert "nobody" in capsys.readouterr().err
+
+
+def test_banks_are_built_by_the_controllers_that_were_asked_for(tmp_path):
+    config = experiment.config_of("embedded", "embedded")
+    assert config == experiment.CONFIG
+    given = object(), object()
+    banks = experiment.Banks(tmp_path, TableEncoder(8), None, {}, config, given)
+    with banks.open("product", (), tree=False) as memory:
+        assert memory.controllers == given
 
 
 def test_questions_that_the_bank_was_built_from_are_called_out(finished):

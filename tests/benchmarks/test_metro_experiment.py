@@ -17,6 +17,7 @@ from benchmarks.metro.questions import evaluation_questions, has_legend
 from benchmarks.metro.seed_results import SeedResults
 from epimem.bank.encoder import TableEncoder
 from tests.benchmarks.metro_towns import SPLIT, towns
+from training.evaluation.ends import BenchResult
 
 SEED = 5
 SIZES = (0, 25, 50)
@@ -28,7 +29,14 @@ def run(folder):
         patch.setattr(experiment, "load_encoder", lambda _model: TableEncoder(64))
         patch.setattr(experiment, "LATER", 5)
         return experiment.run(
-            folder, [SEED], SPLIT, config_of(), questions=QUESTIONS, sizes=SIZES, deciding=25
+            folder,
+            [SEED],
+            SPLIT,
+            config_of(),
+            questions=QUESTIONS,
+            sizes=SIZES,
+            deciding=25,
+            results=folder / "bench.json",
         )
 
 
@@ -159,6 +167,18 @@ def test_a_sabotage_that_does_no_harm_is_called_out(figures):
     assert "sabotage: blank crops must miss" in missed(
         sabotaged(figures, "sabotage", "blank crops", rows)
     )
+
+
+def test_the_figures_that_controllers_are_compared_by_are_those_of_the_tables(finished, figures):
+    found = BenchResult.read((finished[0] / "bench.json").read_bytes())
+    named = {measure.name: measure for measure in found.measures}
+    right = figures.share("25", "product", legend=False)
+    assert named["right with memory"].value == right
+    over = named["memory - wrong"]
+    assert over.value == pytest.approx(right - figures.share("25", "wrong", legend=False))
+    assert over.low <= over.value <= over.high
+    crops = [figures.crops("25", arm) for arm in ("product", "always on")]
+    assert named["crops of an open gate"].value == crops[0] / crops[1]
 
 
 def test_development_sees_other_seeds_and_construction_cities_only(monkeypatch, tmp_path):

@@ -1,0 +1,1 @@
+"""Evaluation of controllers by operation on held-out groups, and end to end."""

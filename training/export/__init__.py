@@ -1,0 +1,1 @@
+"""Export of what was trained: adapter or merged weights, model card, serving command."""
