@@ -164,7 +164,7 @@ def lawful(demonstration: Demonstration, text: str) -> bool:
     try:
         data = json.loads(text)
         operation.parse(demonstration.request, data)
-    except (ValueError, Refused, TypeError, AttributeError):
+    except (ValueError, Refused):
         return False
     return set(data) == set(operation.render(demonstration.request).schema["properties"])
 

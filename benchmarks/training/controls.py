@@ -88,6 +88,6 @@ def _bound(cases: Sequence[tuple[float, str, str]]) -> float:
             (taken if alike >= bound else NOTHING) == wanted for alike, taken, wanted in cases
         )
 
-    alikes = sorted(alike for alike, _, _ in cases)
-    middles = [(one + other) / 2 for one, other in pairwise(alikes)]
-    return max([alikes[0], *middles], key=right)
+    likenesses = sorted(alike for alike, _, _ in cases)
+    middles = [(one + other) / 2 for one, other in pairwise(likenesses)]
+    return max([likenesses[0], *middles], key=right)

@@ -41,17 +41,18 @@ Counts = Mapping[OperationName, int]
 
 @dataclass(frozen=True)
 class Plan:
-    """How many requests are learnt, asked and written, by operation; and the step size."""
+    """How many requests are learnt, asked and written, by operation; the steps and their size."""
 
     learnt: Counts
     asked: Counts
     written: Counts
-    learning_rate: float = 1e-3
+    learning_rate: float = 3e-4
+    rows_a_step: int = 8
     rank: int = 16
 
 
 PLAN = Plan(
-    learnt={"place": 120, "merge": 60, "select": 60},
+    learnt={"place": 320, "merge": 160, "select": 160},
     asked={"place": 120, "merge": 60, "select": 60},
     written={"place": 50, "merge": 25, "select": 25},
 )
@@ -92,15 +93,15 @@ def requests(
 
 
 def settings(plan: Plan, seed: int) -> SftConfig:
-    """Return the settings of training: one row at a time, two of them a step."""
+    """Return the settings of training: one row at a time, several of them a step."""
     return SftConfig(
         epochs=1,
         seed=seed,
         checkpointing=False,
-        checkpoint_every=20,
+        checkpoint_every=10,
         lora=LoraSettings(rank=plan.rank, alpha=2 * plan.rank),
         optimizer=OptimizerSettings(learning_rate=plan.learning_rate, warmup=0.05),
-        batch=BatchSettings(tokens=2048, rows=1, accumulate=2, max_length=2048),
+        batch=BatchSettings(tokens=2048, rows=1, accumulate=plan.rows_a_step, max_length=2048),
         dev=DevSettings(rows=0, patience=0),
     )
 

@@ -2,7 +2,7 @@
 
 A lesson tells the answer to a question; what a category or a candidate is about shows in questions and
 answers alone, and no text names a family. Lessons of one family belong together. Likeness comes from
-the text encoder, as in a bank, and candidates stand in its order. Requests are small (two categories,
+the text encoder, as in a bank, and candidates stand in its order. Requests are small (one category,
 an example each; ours): a small model on a processor has to read them hundreds of times.
 
 In half of the requests, for each operation, there is nothing to join: no category of the lesson's
@@ -32,12 +32,12 @@ from epimem.protocols import (
 from epimem.schema.ids import sha256
 from epimem.schema.lesson import IndexText, Lesson
 from epimem.schema.memory_input import Candidate, Selection
-from epimem.schema.proposal import Merge, Place
+from epimem.schema.proposal import Merge, NewCategory, Place
 from epimem.schema.tree import Node
 from training.demonstrations.record import Demonstration, OperationName, Provenance
 
 ANCHOR_CHARS, ANSWER_CHARS, QUESTION_CHARS = 100, 40, 200
-CATEGORIES, EXAMPLES, CANDIDATES = 2, 1, 3
+CATEGORIES, EXAMPLES, CANDIDATES = 1, 1, 2
 SIZES = range(2, 13)
 SOURCE = "bbh"
 TEACHER = "family labels"
@@ -201,8 +201,15 @@ def lesson_of(item: Item) -> Node:
 
 
 def new_place(request: PlaceRequest) -> Place:
-    """Return the Place that opens a new category, named as the embedded organizer names it."""
-    return embedded.place(request, place_min=2.0, scope_min=2.0)  # likeness is at most 1
+    """Return the Place that opens a new category, named as the embedded organizer names it.
+
+    By its title alone (ours): the index text would be copied from the lesson, and in the loss, which
+    weighs every token alike, a hundred copied tokens hide the one that says that there is to be a new
+    category.
+    """
+    found = embedded.place(request, place_min=2.0, scope_min=2.0)  # likeness is at most 1
+    assert found.new is not None
+    return found.model_copy(update={"new": NewCategory(title=found.new.title)})
 
 
 def short(text: str, chars: int) -> str:
@@ -213,7 +220,9 @@ def short(text: str, chars: int) -> str:
 def _category(group: str, items: Sequence[Item]) -> _Category:
     """Return a category that the first item founded; the others are its examples."""
     founder, *rest = map(lesson_of, items)
-    named = new_place(PlaceRequest(lesson=founder, candidates=())).new
+    named = embedded.place(
+        PlaceRequest(lesson=founder, candidates=()), place_min=2.0, scope_min=2.0
+    ).new
     assert named is not None
     node = Node(
         node_id=f"category-{founder.node_id}",
