@@ -11,6 +11,8 @@ from controllers.backends.local_packages import package
 
 # Schemas differ by the aliases shown, so there is no end of them (ours).
 CACHE_BYTES = 64 * 2**20
+SEPARATORS = (",", ":")
+"""What stands between the items of a reply, and between name and value."""
 
 
 class Grammars:
@@ -33,7 +35,8 @@ class Grammars:
     def compiled(self, schema: Mapping[str, Any]) -> Any:
         """Return the compiled grammar of a schema; raises RuntimeError where there can be none."""
         text = json.dumps(held(schema), ensure_ascii=False)
-        return self._compiler.compile_json_schema(text, any_whitespace=False)
+        # Without spaces, as vLLM has it where white space is not left to the model.
+        return self._compiler.compile_json_schema(text, any_whitespace=False, separators=SEPARATORS)
 
     def processor(self, schemas: Sequence[Mapping[str, Any]]) -> Any:
         """Return what rules tokens out, for one call of `generate` with one row per schema."""

@@ -64,7 +64,7 @@ def see(turns: Sequence[Turn], processor: Any, markers: Sequence[str], max_pixel
     patch = _patch(processor)
     if patch is None:
         return Seen(text, tuple(images))
-    return Seen(text, _whole_patches(images, patch, max_pixels))
+    return Seen(text, _whole_patches(images, patch, _least(processor, max_pixels), max_pixels))
 
 
 def tensors(seen: Sequence[Seen], processor: Any) -> Any:
@@ -100,11 +100,22 @@ def _patch(processor: Any) -> int | None:
     return int(cutter.patch_size) if same else None
 
 
-def _whole_patches(images: Sequence[Any], patch: int, max_pixels: int) -> tuple[Any, ...]:
-    """Scale images to whole patches, at most `max_pixels` each, by the family's own rule."""
+def _least(processor: Any, max_pixels: int) -> int:
+    """Return the pixels that a smaller image is scaled up to, as servers do: the checkpoint says it.
+
+    A quarter of the bound at most (ours): sides are filled up to whole patches after that.
+    """
+    return min(int(processor.image_processor.size["shortest_edge"]), max_pixels // 4)
+
+
+def _whole_patches(
+    images: Sequence[Any], patch: int, min_pixels: int, max_pixels: int
+) -> tuple[Any, ...]:
+    """Scale images to whole patches within both bounds, by the family's own rule."""
     if not images:
         return ()
-    content = [{"type": "image", "image": image, "max_pixels": max_pixels} for image in images]
+    bounds = {"min_pixels": min_pixels, "max_pixels": max_pixels}
+    content = [{"type": "image", "image": image, **bounds} for image in images]
     vision = package("qwen_vl_utils")
     scaled, _ = vision.process_vision_info(
         [{"role": "user", "content": content}], image_patch_size=patch

@@ -64,6 +64,12 @@ def accuracies(lines: list[dict[str, Any]]) -> list[float]:
     return [line["operation_accuracy"] for line in lines if line["event"] == "dev"]
 
 
+def best(lines: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the line of the best held-out accuracy, of equals the first, as the trainer keeps it."""
+    measured = [line for line in lines if line["event"] == "dev"]
+    return max(measured, key=lambda line: line["operation_accuracy"], default=None)
+
+
 @dataclass(frozen=True)
 class Work:
     """What one optimizer step holds, over all ranks: rows, tokens, tokens with padding, FLOPs."""

@@ -22,7 +22,7 @@ from epimem.errors import ConfigError
 from training.demonstrations.record import ROLE_OF
 from training.sft import checkpoints, dev, flops, tuning
 from training.sft.batches import Schedule, schedule
-from training.sft.progress import LOG, Clock, Log, Work, accuracies
+from training.sft.progress import LOG, Clock, Log, Work, accuracies, best
 from training.sft.rows import RowMaker
 from training.sft.run_record import RunRecord, described
 from training.sft.survey import Aside, Survey, survey, write_aside
@@ -214,17 +214,15 @@ def _measure(
 
 def _result(config: SftConfig, out: Path, found: Survey, plan: Schedule, log: Log) -> Result:
     lines = [line for line in log.lines if line["event"] == "step"]
-    measured = [line for line in log.lines if line["event"] == "dev"]
-    # Of equals the first, as the trainer keeps it.
-    best = max(measured, key=lambda line: line["operation_accuracy"], default=None)
+    kept = best(log.lines)
     last = lines[-1]["step"]
     return Result(
         path=out / LEFT[config.method],
-        step=best["step"] if best else last,
+        step=kept["step"] if kept else last,
         steps=last,
         rows=len(found.rows),
         padding=round(plan.waste(found.lengths), 4),
-        accuracy=best["operation_accuracy"] if best else None,
+        accuracy=kept["operation_accuracy"] if kept else None,
         aside=found.reasons,
     )
 

@@ -2,7 +2,7 @@
 
 The prompt takes the path of `controllers.backends.transformers`: render, read, see, tensors. The reply
 is the JSON that the constrained decoder of `controllers.backends.local_grammar` writes for the target:
-keys in the order of the schema, `, ` and `: ` between, no character escaped that JSON lets stand. Labels
+keys in the order of the schema, no spaces between, no character escaped that JSON lets stand. Labels
 cover the reply and the token that ends the turn, nothing else.
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from controllers.backends.local_grammar import SEPARATORS
 from controllers.backends.local_inputs import read, see, tensors
 from controllers.backends.local_packages import package
 from controllers.prompts import OPERATIONS
@@ -143,7 +144,7 @@ def reply(demonstration: Demonstration) -> str:
         raise RecordError(
             f"the value is none for this request ({type(error).__name__})", field=demonstration.id
         ) from error
-    return json.dumps(target, ensure_ascii=False)
+    return json.dumps(target, ensure_ascii=False, separators=SEPARATORS)
 
 
 def collate(rows: Sequence[Row], pad: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import pytest
@@ -107,3 +108,18 @@ def test_random_labels_are_learnt_beside(folder, model, found):
     assert set(result["lawful"]) == {"untrained", "trained", "random labels"}
     assert "| trained, over random labels |" in table({0: result})
     assert (folder / "training-random" / "adapter").is_dir()
+
+
+@pytest.mark.long
+def test_scoring_replies_only_gives_the_same_losses(model, found, tmp_path, monkeypatch):
+    def losses(name):
+        run = proof.Run(tmp_path / name, model, found, PLAN, 0, lambda _: None)
+        run.train("training", found.learnt)
+        lines = (tmp_path / name / "training" / "log.jsonl").read_text().splitlines()
+        return [json.loads(line)["loss"] for line in lines if '"step"' in line]
+
+    ours = losses("ours")
+    monkeypatch.setattr(proof, "scoring_replies_only", contextlib.nullcontext)
+    theirs = losses("theirs")
+    assert len(ours) == 2
+    assert ours == pytest.approx(theirs, rel=1e-4)

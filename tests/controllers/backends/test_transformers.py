@@ -130,7 +130,7 @@ def test_a_model_of_the_other_preset_is_served_too(tmp_path, several):
     prompts = [replace(prompt, schema=CHOICES) for prompt in several[:4]]
     alone = [backend.complete([prompt])[0] for prompt in prompts]
     assert in_the_same_words(backend.complete(prompts)) == in_the_same_words(alone)
-    assert len({reply.text for reply in alone}) > 2
+    assert len({reply.text for reply in alone}) > 1
     assert seen(backend._base, several[0]).text.endswith("<think>\n\n</think>\n\n")
     backend.close()
 
@@ -193,9 +193,11 @@ def test_images_are_scaled_to_whole_patches_within_the_bound(base, prompt, pictu
     # To the nearest patch it would be 224 x 192, which is more than allowed.
     (image,) = seen(base, prompt(picture("red", 210, 190), max_pixels=40 * 2**10)).images
     assert image.size == (192, 192)
-    # What is small is not blown up as the checkpoint's own settings would.
+    # What is small is scaled up to what the checkpoint says, as servers do it, but not beyond the bound.
     (image,) = seen(base, prompt(picture("red", 40, 50))).images
-    assert image.size[0] * image.size[1] <= 96 * 96
+    assert image.size == (64, 96)
+    (image,) = seen(base, prompt(picture("red", 20, 30), max_pixels=2_048)).images
+    assert image.size == (32, 32)
 
 
 def test_an_image_that_cannot_be_shown_is_told(backend, base, prompt, picture):
@@ -417,6 +419,6 @@ def test_a_text_of_a_reply_is_any_text_that_json_can_hold(base, text, lawful):
         {**schema, "required": ["type"], "additionalProperties": False}
     )
     matcher = xgrammar.GrammarMatcher(grammar, terminate_without_stop_token=True)
-    whole = f'{{"type": {text}}}'
+    whole = f'{{"type":{text}}}'
     assert (matcher.accept_string(whole) and matcher.is_terminated()) == lawful
     assert not lawful or json.loads(whole)

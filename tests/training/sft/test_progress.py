@@ -7,7 +7,7 @@ import json
 import pytest
 
 from training.sft.dev import Accuracy, drawn, exhausted, log_line
-from training.sft.progress import Clock, Log, Work, accuracies, read
+from training.sft.progress import Clock, Log, Work, accuracies, best, read
 
 
 def line(step, event="step", **more):
@@ -39,6 +39,14 @@ def test_a_process_that_does_not_write_remembers_the_same_lines(tmp_path):
     log.close()
     assert log.lines == [line(1)]
     assert not path.exists()
+
+
+def test_the_first_of_the_best_measurements_counts():
+    lines = [line(2, loss=9.0)]
+    assert best(lines) is None
+    for step, accuracy in ((2, 0.3), (4, 0.6), (6, 0.6), (8, 0.1)):
+        lines.append(line(step, "dev", operation_accuracy=accuracy))
+    assert best(lines)["step"] == 4
 
 
 def test_the_clock_gives_rates_of_the_step_alone():

@@ -22,6 +22,7 @@ from controllers.prompts import OPERATIONS
 from epimem.errors import ConfigError
 from tests.training.sft.small_runs import ROLE, settings, steps, write_set
 from training.sft import checkpoints
+from training.sft.batches import schedule
 from training.sft.progress import read
 from training.sft.recipe import read as read_split
 from training.sft.recipe import train
@@ -221,9 +222,16 @@ def test_a_pickle_in_place_of_a_state_runs_no_code(killed, gates, checkpoint, tm
 
 
 def test_all_weights_are_learnt_but_those_that_see_and_training_ends_without_progress(
-    whole, gates, checkpoint, tmp_path
+    whole, gates, checkpoint, tmp_path, monkeypatch
 ):
     del whole  # children are forked before
+    made, make = [], RowMaker.row
+
+    def noted(maker, shown):
+        made.append(make(maker, shown))
+        return made[-1]
+
+    monkeypatch.setattr(RowMaker, "row", noted)
     changed = {
         "method": "full",
         "checkpoint_every": 1,
@@ -232,6 +240,18 @@ def test_all_weights_are_learnt_but_those_that_see_and_training_ends_without_pro
     }
     result = run(gates, tmp_path / "run", checkpoint, **changed)
     assert (result.step, result.steps) == (1, 2)
+    surveyed, learnt = made[: result.rows], made[result.rows :]
+    batch = settings().batch
+    plan = schedule(
+        [row.length for row in surveyed],
+        tokens=batch.tokens,
+        rows=batch.rows,
+        accumulate=batch.accumulate,
+        epochs=settings().epochs,
+        seed=settings().seed,
+    )
+    wanted = [place for step in (1, 2) for each in plan.batches(step) for place in each]
+    assert [row.id for row in learnt] == [surveyed[place].id for place in wanted]
     assert result.path.name == "weights"
     left = package("safetensors.torch").load_file(result.path / "model.safetensors")
     before = dict(Base(str(checkpoint)).model.named_parameters())

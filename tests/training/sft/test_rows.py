@@ -121,7 +121,7 @@ def test_the_grammar_of_serving_accepts_every_token_of_the_reply_and_then_its_en
     assert matcher.is_terminated()
 
 
-@pytest.mark.parametrize("separators", [(",", ":"), (", ", ":"), (",", ": ")])
+@pytest.mark.parametrize("separators", [(", ", ": "), (", ", ":"), (",", ": ")])
 def test_the_grammar_knows_no_other_spacing(request_of, base, separators):
     shown = request_of("place")
     schema = OPERATIONS["place"].render(shown.request).schema
