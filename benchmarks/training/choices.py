@@ -18,6 +18,7 @@ from typing import Any
 from benchmarks.training.requests import new_place
 from controllers.backends.base import Backend
 from controllers.backends.local_base import Base
+from controllers.backends.local_grammar import SEPARATORS
 from controllers.backends.local_inputs import read, see, tensors
 from controllers.backends.local_packages import package
 from controllers.prompts import OPERATIONS
@@ -74,9 +75,9 @@ def value_of(demonstration: Demonstration, name: str) -> Any:
 
 
 def _choice(operation: str, name: str, target: Mapping[str, Any]) -> Choice:
-    reply = json.dumps(target, ensure_ascii=False)
+    reply = json.dumps(target, ensure_ascii=False, separators=SEPARATORS)
     field = _NEXT_FIELD.get(operation)
-    return Choice(name, reply, reply.index(f', "{field}": ') + 1 if field else len(reply))
+    return Choice(name, reply, reply.index(f',"{field}":') + 1 if field else len(reply))
 
 
 def _of_place(request: PlaceRequest) -> dict[str, Place]:

@@ -231,11 +231,11 @@ def test_the_python_of_the_readme_runs(tmp_path, monkeypatch):
 
 
 def test_the_readme_names_only_commands_and_settings_that_exist():
-    from epimem.cli.program import COMMANDS
+    from epimem.cli.reference import commands as all_commands
     from epimem.config import Config
 
     commands = set(re.findall(r"(?<!from )\bepimem ([a-z][a-z-]+)\b", readme()))
-    assert commands <= {command.name for command in COMMANDS}
+    assert commands <= {name.split()[0] for name, _ in all_commands()}
     known = set()
     for name, value in Config().model_dump().items():
         known |= {f"{name}.{key}" for key in value} if isinstance(value, dict) else {name}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 from controllers.backends.local_packages import package
@@ -119,7 +119,7 @@ def fit(trainer: Any, checkpoint: Path | None) -> None:
     """
     try:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    except pickle.UnpicklingError as error:
+    except UnpicklingError as error:
         raise ConfigError(
             "a file of the checkpoint is a pickle that is not loaded: it may run code",
             got=checkpoint.name if checkpoint else None,

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from epimem.errors import RecordError
-
 RowFault = Literal["missing_field", "no_question", "no_answer", "no_image", "bad_image", "bad_path"]
 FAULTS: tuple[RowFault, ...] = get_args(RowFault)
 
 
-class RowError(RecordError):
-    """A row that gives no question; `fault` is one of `FAULTS`, under which it is counted."""
+class RowError(Exception):
+    """A row that gives no question: counted under its `fault`, one of `FAULTS`, and left out."""
 
     def __init__(self, fault: RowFault, message: str, *, field: str | None = None) -> None:
-        super().__init__(message, field=field)
+        super().__init__(message)
         self.fault = fault
+        self.message = message
+        self.field = field
 
 
 @dataclass(frozen=True)

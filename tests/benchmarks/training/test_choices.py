@@ -60,8 +60,8 @@ def test_a_choice_is_made_where_replies_part(asked):
         assert not any(one != other and other.startswith(one) for one in made for other in made)
     place = choices(one_of(asked, "place", joins=False))
     assert [choice.reply[: choice.made_at] for choice in place] == [
-        '{"category": "C1",',
-        '{"category": null,',
+        '{"category":"C1",',
+        '{"category":null,',
     ]
 
 

@@ -76,11 +76,13 @@ def test_training_is_counted_as_torch_counts_it(path, method, within):
     """With an adapter but for the gradient of the first layer's inputs, which nobody needs."""
     model = loaded(path, method)
     shape = flops.shape(model)
-    if shape.delta is not None and method == "full":
-        pytest.skip("torch counts the gradient of a convolution by groups as that of a whole one")
     assert (shape.frozen == 0) == (method == "full")
     _, both = counted(model)
     mine = shape.training(LENGTH, grids(shape)) + 3 * not_counted(shape)
+    if shape.delta is not None and method == "full":
+        # torch counts the gradient of a convolution by groups as that of a whole one.
+        assert mine < both
+        return
     assert mine == pytest.approx(both, rel=within + (0.01 if shape.delta else 0))
     assert mine >= both * (1 - 1e-9) or shape.delta is not None
 
