@@ -30,8 +30,8 @@ class Learnt:
 def scoring_replies_only() -> Iterator[None]:
     """Let TRL compute the output layer for learnt tokens alone, as it does on a GPU.
 
-    On a processor it does so for every token of the prompt, of whose scores nothing comes: with 50,000
-    words two thirds of the time of a step. The loss is the same.
+    On a processor it does so for every token of the prompt, of whose scores nothing comes; with 50,000
+    words that is a large part of a step. The loss is the same.
     """
     from trl.trainer import utils
 

@@ -36,6 +36,7 @@ from controllers.model.memory_controller import ModelMemoryController
 from epimem.protocols import Reply
 from epimem.schema.region import SCALE, Region
 from epimem.schema.working_memory import Update
+from tests.controllers.backends import torchvision_beside
 from training.demonstrations.record import Demonstration
 from training.evaluation.likeness import overlap
 from training.export.export import MERGED, export
@@ -256,4 +257,5 @@ def _tell(text: str) -> None:
 
 
 if __name__ == "__main__":
+    torchvision_beside.enable()
     sys.exit(main())
