@@ -19,33 +19,10 @@ from typing import Any
 from controllers.prompts.message import Image, Message, Prompt, Text
 from epimem.protocols import Picture
 from tests.controllers.backends import tiny_qwen3_vl, torchvision_beside
+from training.sft.published import MODELS
 
-# The published configuration of Qwen3-VL-2B-Instruct.
-TEXT = {
-    "vocab_size": 151_936,
-    "hidden_size": 2_048,
-    "intermediate_size": 6_144,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "max_position_embeddings": 262_144,
-    "rope_parameters": {
-        "rope_type": "default",
-        "rope_theta": 5_000_000.0,
-        "mrope_interleaved": True,
-        "mrope_section": [24, 20, 20],
-    },
-    "tie_word_embeddings": True,
-}
-VISION = {
-    "depth": 24,
-    "hidden_size": 1_024,
-    "intermediate_size": 4_096,
-    "num_heads": 16,
-    "num_position_embeddings": 2_304,
-    "deepstack_visual_indexes": [5, 11, 17],
-}
+_, PUBLISHED_TEXT, VISION = MODELS["qwen3-vl-2b"]
+TEXT = {**PUBLISHED_TEXT, "tie_word_embeddings": True}
 TOKENS = 24
 SCHEMA = {
     "type": "object",

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-DRAWS = 10_000
-LEVEL = 0.95
+from epimem.evaluation.statistics import LEVEL, REPLICATES, bootstrap
 
 
 @dataclass(frozen=True)
@@ -28,12 +27,11 @@ class Interval:
         return f"{self.mean:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
-def over_groups(values: Mapping[str, Sequence[float]], *, seed: int = 0) -> Interval:
+def over_groups(values: Mapping[str, Sequence[float]]) -> Interval:
     """Return the interval of the mean over groups.
 
     Args:
         values: of each group, at least one; groups count equally, however many values they have.
-        seed: of the draws.
 
     Raises:
         ValueError: there is no group, or one without values.
@@ -41,8 +39,7 @@ def over_groups(values: Mapping[str, Sequence[float]], *, seed: int = 0) -> Inte
     if not values or not all(map(len, values.values())):
         raise ValueError("a mean over groups needs groups with values")
     means = np.array([float(np.mean(values[group])) for group in sorted(values)])
-    places = np.random.default_rng(seed).integers(len(means), size=(DRAWS, len(means)))
-    drawn = means[places].mean(axis=1)
+    drawn = bootstrap(means[None, :], np.ones((1, len(means))), REPLICATES)
     tail = 100 * (1 - LEVEL) / 2
     low, high = np.percentile(drawn, [tail, 100 - tail])
     return Interval(float(means.mean()), float(low), float(high))

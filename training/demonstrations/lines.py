@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,16 +19,26 @@ MAX_DEPTH = strict_json.RUN_DEPTH + 8
 class Appender:
     """Appends to one file; what a crash left of a last line is cut off when it opens.
 
+    Args:
+        path: of the file; made where it is missing.
+        alone: hold the kernel's lock on it, for a file that no other lock guards.
+
     Raises:
+        BlockingIOError: another process holds the lock.
         StorageError: `storage_full` or `storage_failed`, also from `append`.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, alone: bool = False) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         try:
             self._descriptor = os.open(path, flags, 0o600)
+            if alone:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._size = path.read_bytes().rfind(b"\n") + 1
             os.ftruncate(self._descriptor, self._size)
+        except BlockingIOError:
+            os.close(self._descriptor)
+            raise
         except OSError as error:
             raise storage_error(error) from error
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,6 +9,7 @@ from epimem.errors import BankBusyError, RecordError
 from epimem.schema.base import Record, StrictFloat, StrictInt
 from epimem.schema.proposal import Reason
 from training.demonstrations.codec import read_value
+from training.demonstrations.lines import Appender, read_lines
 from training.demonstrations.record import OperationName
 from training.evaluation.measures import NO_VALUE
 
@@ -60,6 +59,14 @@ class Answer(Record):
         return read_value(self.operation, self.value) if self.valid else NO_VALUE
 
 
+def _read(plain: Any) -> Answer:
+    if not isinstance(plain, dict):
+        raise RecordError("a JSON object is wanted", code="bad_json")
+    answer = Answer.read(plain)
+    answer.typed()
+    return answer
+
+
 class Answers:
     """The answers of an evaluation in a file; two processes cannot write one file.
 
@@ -74,32 +81,22 @@ class Answers:
     def __init__(self, path: Path) -> None:
         self._found: dict[tuple[str, str], Answer] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._descriptor: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            self._lock(self._descriptor, path)
-            self._load(self._descriptor, path)
-        except BaseException:
-            self.close()
-            raise
-
-    @staticmethod
-    def _lock(descriptor: int, path: Path) -> None:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._file: Appender | None = Appender(path, alone=True)
         except BlockingIOError as error:
             raise BankBusyError(
                 "another evaluation is at work on this report", field=path.name
             ) from error
+        try:
+            self._load(path)
+        except BaseException:
+            self.close()
+            raise
 
-    def _load(self, descriptor: int, path: Path) -> None:
-        data = path.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        if whole < len(data):
-            os.ftruncate(descriptor, whole)
-        for number, line in enumerate(data[:whole].splitlines(), 1):
+    def _load(self, path: Path) -> None:
+        for number, plain in read_lines(path):
             try:
-                answer = Answer.read(line)
-                answer.typed()
+                answer = _read(plain)
             except RecordError as error:
                 raise RecordError(
                     "not an answer of an evaluation",
@@ -115,16 +112,20 @@ class Answers:
         return self._found[key]
 
     def add(self, answer: Answer) -> None:
-        """Keep an answer; it is in the file when this returns, unless it failed."""
+        """Keep an answer; it is in the file when this returns, unless it failed.
+
+        Raises:
+            StorageError: `storage_full` or `storage_failed`.
+        """
         self._found[answer.key] = answer
-        if self._descriptor is not None and not answer.failure:
-            os.write(self._descriptor, answer.canonical() + b"\n")
+        if self._file is not None and not answer.failure:
+            self._file.append(answer.canonical())
 
     def close(self) -> None:
         """Close the file."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def __enter__(self) -> Self:
         return self

@@ -23,11 +23,12 @@ from pydantic import ValidationError
 from epimem.bank.decoder import Decoder
 from epimem.bank.image_header import read_header
 from epimem.build import Rejects
-from epimem.errors import ImageError, RecordError, StorageError
+from epimem.errors import BankBusyError, ImageError, RecordError, StorageError
 from epimem.evaluation.tasks import EvalTask
 from epimem.schema.base import record_error
 from epimem.schema.ids import image_id, sha256
 from epimem.schema.text import TITLE_BYTES, clean_text
+from training.demonstrations.lines import Appender, read_lines
 from training.sources.question import RowError, SourceQuestion
 
 TASKS, REFERENCES, REJECTED, IMAGES = "tasks.jsonl", "references.jsonl", "rejected.jsonl", "images"
@@ -50,6 +51,8 @@ class TaskStream:
         folder: made where it is missing.
 
     Raises:
+        BankBusyError: another process writes it.
+        RecordError: a line is no line of a stream.
         StorageError: it cannot be written.
     """
 
@@ -58,10 +61,17 @@ class TaskStream:
         self._decoder = Decoder()
         try:
             (folder / IMAGES).mkdir(parents=True, exist_ok=True)
-            self._known = {str(line["id"]) for line in _whole_lines(folder / TASKS)}
-            self._referred = {str(line["id"]) for line in _whole_lines(folder / REFERENCES)}
+            self._files = {TASKS: Appender(folder / TASKS, alone=True)}
+        except BlockingIOError as error:
+            raise BankBusyError(
+                "another process writes this task stream", field=str(folder)
+            ) from error
         except OSError as error:
             raise _unwritable(folder, error) from error
+        if (folder / REFERENCES).exists():
+            self._files[REFERENCES] = Appender(folder / REFERENCES)
+        self._known = set(_ids(folder / TASKS))
+        self._referred = set(_ids(folder / REFERENCES))
 
     def __len__(self) -> int:
         return len(self._known)
@@ -79,6 +89,8 @@ class TaskStream:
         trace: TracebackType | None,
     ) -> None:
         self._decoder.close()
+        for each in self._files.values():
+            each.close()
 
     def add(self, question: SourceQuestion) -> None:
         """Write a question with its pictures, the pictures first.
@@ -138,11 +150,9 @@ class TaskStream:
         return name
 
     def _append(self, name: str, value: Mapping[str, Any]) -> None:
-        try:
-            with (self._folder / name).open("a", encoding="utf-8") as handle:
-                handle.write(json.dumps(value, ensure_ascii=False) + "\n")
-        except OSError as error:
-            raise _unwritable(self._folder, error) from error
+        if name not in self._files:
+            self._files[name] = Appender(self._folder / name)
+        self._files[name].append(json.dumps(value, ensure_ascii=False).encode("utf-8"))
 
 
 def write_tasks(
@@ -186,26 +196,16 @@ def write_tasks(
     return report
 
 
-def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a file that grows; one that was cut off by a crash is cut away.
+def _ids(path: Path) -> Iterator[str]:
+    """Yield the ids of the lines of a file.
 
     Raises:
-        RecordError: a line in the middle is no record.
+        RecordError: a line is no record with an id.
     """
-    if not path.exists():
-        return
-    data = path.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1]
-    if len(whole) < len(data):
-        with path.open("r+b") as handle:
-            handle.truncate(len(whole))
-    for number, line in enumerate(whole.splitlines(), 1):
-        try:
-            value = json.loads(line)
-            value["id"]
-        except (ValueError, TypeError, KeyError) as error:
-            raise RecordError("not a line of this stream", field=f"{path.name}:{number}") from error
-        yield value
+    for number, plain in read_lines(path):
+        if not isinstance(plain, dict) or not isinstance(plain.get("id"), str):
+            raise RecordError("not a line of this stream", field=f"{path.name}:{number}")
+        yield plain["id"]
 
 
 def _unwritable(folder: Path, error: OSError) -> StorageError:

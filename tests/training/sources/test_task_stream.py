@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from epimem.cli import main
+from epimem.errors import BankBusyError
 from epimem.evaluation.tasks import read_tasks, with_image_ids
 from tests.training.sources import hub_fixtures as fixtures
+from training.sources.task_stream import TaskStream
 
 NAME = "HuggingFaceM4/ChartQA"
 
@@ -112,3 +114,11 @@ def test_a_data_set_whose_pictures_lie_apart_asks_for_their_folder(tmp_path, cap
     status, _, err = call(capsys, "Zhiqiang007/MathV360K", tmp_path / "out", "--folder", tmp_path)
     assert status == 2
     assert "--images" in err
+
+
+def test_two_processes_cannot_write_one_stream(tmp_path):
+    with TaskStream(tmp_path / "out"):
+        with pytest.raises(BankBusyError, match="another process"):
+            TaskStream(tmp_path / "out")
+    with TaskStream(tmp_path / "out") as again:
+        assert len(again) == 0
