@@ -75,7 +75,7 @@ real-text: $(STAMP)
 	$(RUN)python -m benchmarks.text.tree
 	$(RUN)python -m benchmarks.text.nothing
 
-# A few minutes: all training commands on a tiny random model.
+# Some 20 s: all training commands on a tiny random model.
 train-smoke: $(STAMP)
 	$(RUN)python -m benchmarks.training.smoke
 
