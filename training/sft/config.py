@@ -5,9 +5,9 @@ from __future__ import annotations
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from epimem.errors import ConfigError, NotFoundError
 from epimem.schema.base import Record, StrictBool, StrictFloat, StrictInt, record_error
@@ -74,13 +74,15 @@ class Hardware(Record):
 class SftConfig(Record):
     """All settings of a run.
 
-    `method` is `lora` or `full`: all weights but those of the vision tower, which stays as it is (ours).
+    `method` is `lora` or `full`: all weights but those of the vision tower, which stays as it is (ours)
+    unless `vision_tower` is `learnt`; that needs `full`, as adapters are not laid over a tower.
     `checkpointing` computes activations again in the backward pass to save memory. `checkpoint_every`
     counts optimizer steps; at each checkpoint the accuracy on the split `dev` is measured. `keep`
     checkpoints stay, the best one besides. `workers` are processes that make batches ahead; 0: none.
     """
 
     method: Literal["lora", "full"] = "lora"
+    vision_tower: Literal["frozen", "learnt"] = "frozen"
     model: str = ""
     epochs: StrictInt = Field(default=2, ge=1)
     max_steps: StrictInt = Field(default=0, ge=0)
@@ -94,6 +96,12 @@ class SftConfig(Record):
     batch: BatchSettings = BatchSettings()
     dev: DevSettings = DevSettings()
     hardware: Hardware = Hardware()
+
+    @model_validator(mode="after")
+    def _tower_with_full(self) -> Self:
+        if self.vision_tower == "learnt" and self.method != "full":
+            raise ValueError("vision_tower can be learnt with method full only")
+        return self
 
 
 def presets() -> list[str]:

@@ -4,8 +4,8 @@ Per token of the language model 4 N_frozen + 6 N_trained: a forward pass takes 2
 of the inputs 2, that of a weight that is learnt 2 more (Kaplan et al. 2020, section 2.1). N counts the
 weights that are multiplied: projections, adapter and output layer, not the look-up of embeddings. On top
 come attention over the tokens that a token sees (causal, so half), linear attention by chunks, and the
-vision tower, which is run forward only, since nothing before it is learnt. Computing activations again
-does not count as work done, padding neither.
+vision tower: forward only where it is frozen, since nothing before it is learnt, else three times that.
+Computing activations again does not count as work done, padding neither.
 """
 
 from __future__ import annotations
@@ -50,13 +50,17 @@ class Delta:
 
 @dataclass(frozen=True)
 class Tower:
-    """A vision tower: weights per patch and per merged token, layers, and the width of attention."""
+    """A vision tower: weights per patch and per merged token, layers, and the width of attention.
+
+    `learnt` says whether training goes through it.
+    """
 
     weights: int
     merger_weights: int
     layers: int
     width: int
     merged: int
+    learnt: bool = False
 
     def forward(self, grids: Iterable[Sequence[int]]) -> float:
         """Return the FLOPs for images of so many patches (frames, down, across)."""
@@ -99,7 +103,8 @@ class Shape:
         """
         head = (6 if self.head_trained else 4) * self.head * (length if scored is None else scored)
         dense = (4 * self.frozen + 6 * self.trained) * length
-        return dense + head + 3 * self._mixing(length) + self._seeing(grids)
+        passes = 3 if self.tower is not None and self.tower.learnt else 1
+        return dense + head + 3 * self._mixing(length) + passes * self._seeing(grids)
 
     def forward(self, length: int, grids: Iterable[Sequence[int]] = ()) -> float:
         """Return the FLOPs of one forward pass over one row, the output layer for all tokens."""
@@ -166,12 +171,14 @@ def _tower(model: Any) -> Tower | None:
     vision = getattr(model.config, "vision_config", None)
     if vision is None:
         return None
-    every, merging = 0, 0
+    every, merging, learnt = 0, 0, False
     for name, weight in model.named_parameters():
         if not is_vision(name) or weight.ndim < 2 or "pos_embed" in name:
             continue
+        learnt = learnt or weight.requires_grad
         if "merger" in name:
             merging += weight.numel()
         else:
             every += weight.numel()
-    return Tower(every, merging, vision.depth, vision.hidden_size, vision.spatial_merge_size**2)
+    merged = vision.spatial_merge_size**2
+    return Tower(every, merging, vision.depth, vision.hidden_size, merged, learnt)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from controllers.backends.local_packages import package
@@ -206,7 +207,7 @@ def memory(config: SftConfig, model: Any, sizes: Sequence[Size]) -> Memory:
         weights=held / ways + copies,
         gradients=4 * count / ways,
         optimizer=8 * count / ways,
-        activations=float(filled * kept),
+        activations=float(filled * kept) + tower_bytes(config, model, filled, sizes),
         head=head_bytes(config, model, filled, sizes),
     )
 
@@ -230,6 +231,25 @@ def layer_bytes(text: Any, *, wide: bool) -> list[int]:
     if "linear_attention" in kinds:
         mixing["linear_attention"] = _delta_bytes(text)
     return [common + mixing[kind] for kind in kinds]
+
+
+def tower_bytes(config: SftConfig, model: Any, filled: int, sizes: Sequence[Size]) -> float:
+    """Return the bytes that a learnt vision tower keeps for the largest batch; none where it is frozen.
+
+    Per patch and layer: two norms, queries, keys and values before and after rotation, the output of
+    attention, and both sides of the activation; once, what a patch shows. What merges patches is not
+    counted.
+    """
+    vision = getattr(model.config, "vision_config", None)
+    if vision is None or config.vision_tower == "frozen":
+        return 0.0
+    share = max(sum(map(prod, size.grids)) / size.length for size in sizes)
+    layer = (30 + 2 * 6) * vision.hidden_size + 4 * vision.intermediate_size
+    kept = vision.depth * layer
+    if config.checkpointing:
+        kept = 4 * vision.depth * vision.hidden_size + layer
+    shown = 2 * vision.in_channels * vision.temporal_patch_size * vision.patch_size**2
+    return float(filled * share * (kept + shown))
 
 
 def _attention_bytes(text: Any) -> int:

@@ -58,7 +58,7 @@ def prepare(model: Any, config: SftConfig) -> Any:
         )
     model.float()
     for name, weight in model.named_parameters():
-        weight.requires_grad_(not is_vision(name))
+        weight.requires_grad_(config.vision_tower == "learnt" or not is_vision(name))
     return None
 
 

@@ -32,7 +32,7 @@ def _bars(order: Order, chance: random.Random) -> Page:
     count = chance.randint(5, 7)
     values = [chance.randint(23, 398) for _ in range(count)]
     looks = dealt(order, count, chance) if topic is FORECAST else [""] * count
-    sheet = Sheet(order.house, f"{subject}, {first} to {first + count - 1}", order.size)
+    sheet = Sheet(order, f"{subject}, {first} to {first + count - 1}", chance)
     boxes = _columns(sheet, values, looks, first=first)
     if topic is FORECAST:
         marks = [
@@ -106,7 +106,7 @@ def _lines(order: Order, chance: random.Random) -> Page:
     subject, first = chance.choice(SUBJECTS), chance.randint(1950, 2015)
     count = chance.randint(4, 6)
     styles = [style for style in dealt(order, 5, chance) if style]
-    sheet = Sheet(order.house, f"{subject}, {first} to {first + count - 1}", order.size)
+    sheet = Sheet(order, f"{subject}, {first} to {first + count - 1}", chance)
     left, top, right, bottom = sheet.body
     left, right, top, base = left + 4, right - 34, top + 8, bottom - 18
     sheet.line([(left, base), (right, base)])

@@ -18,7 +18,7 @@ MARGIN = 26
 def draw(order: Order, chance: random.Random) -> Page:
     """Draw a ledger page: entries with their amounts, day by day."""
     book = chance.choice(BOOKS)
-    sheet = Sheet(order.house, f"ledger of {book}", order.size)
+    sheet = Sheet(order, f"ledger of {book}", chance)
     left, top, right, bottom = sheet.body
     count = min(chance.randint(5, MOST_ROWS), (bottom - top) // LEAST_HEIGHT)
     height = min((bottom - top) // count, 30)

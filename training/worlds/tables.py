@@ -31,7 +31,7 @@ TABLES = World(
 
 def _rows(order: Order, chance: random.Random) -> Page:
     subject = chance.choice(SUBJECTS)
-    sheet = Sheet(order.house, f"{subject}, by place", order.size)
+    sheet = Sheet(order, f"{subject}, by place", chance)
     grid = _Grid(sheet, chance, columns=1)
     options = dealt(order, len(grid.names), chance)
     marks = []
@@ -45,7 +45,7 @@ def _rows(order: Order, chance: random.Random) -> Page:
 def _columns(order: Order, chance: random.Random) -> Page:
     """Draw a table whose heads differ; the mark that counts is on the column that is asked for."""
     asked, other = chance.sample(SUBJECTS, 2)
-    sheet = Sheet(order.house, "by place", order.size)
+    sheet = Sheet(order, "by place", chance)
     grid = _Grid(sheet, chance, columns=2)
     at = chance.randrange(2)
     wrong = [name for name in order.topic.options if name != order.want]

@@ -39,6 +39,12 @@ def test_a_key_that_is_unknown_or_out_of_range_is_named(values, field):
     assert caught.value.field == field
 
 
+def test_a_vision_tower_is_learnt_only_together_with_all_other_weights():
+    assert parse({"method": "full", "vision_tower": "learnt"}).vision_tower == "learnt"
+    with pytest.raises(ConfigError, match="method full"):
+        parse({"vision_tower": "learnt"})
+
+
 def test_a_file_is_read_and_one_that_is_no_toml_or_not_there_is_told(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('method = "full"\n[optimizer]\nlearning_rate = 1e-5\n')

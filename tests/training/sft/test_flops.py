@@ -20,12 +20,12 @@ def path(request, tmp_path_factory):
     return tiny_qwen3_vl.write_checkpoint(folder, family=request.param)
 
 
-def loaded(path, method):
+def loaded(path, method, **settings):
     transformers = package("transformers")
     sees = path.name != "llama"
     kind = transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
     model = kind.from_pretrained(path, attn_implementation="eager").train()
-    adapter = tuning.prepare(model, parse({"method": method}))
+    adapter = tuning.prepare(model, parse({"method": method, **settings}))
     if adapter is not None:
         package("peft").get_peft_model(model, adapter)
     return model
@@ -85,6 +85,20 @@ def test_training_is_counted_as_torch_counts_it(path, method, within):
         return
     assert mine == pytest.approx(both, rel=within + (0.01 if shape.delta else 0))
     assert mine >= both * (1 - 1e-9) or shape.delta is not None
+
+
+def test_a_tower_that_is_learnt_is_counted_as_torch_counts_it(tmp_path):
+    """But for the gradient of the patches themselves, which nobody needs."""
+    path = tiny_qwen3_vl.write_checkpoint(tmp_path / "tiny")
+    model = loaded(path, "full", vision_tower="learnt")
+    assert all(weight.requires_grad for weight in model.parameters())
+    shape = flops.shape(model)
+    _, both = counted(model)
+    mine = shape.training(LENGTH, [GRID]) + 3 * not_counted(shape)
+    patches = 2 * 64 * 1536 * model.config.vision_config.hidden_size
+    assert mine - patches == pytest.approx(both, rel=1e-9)
+    frozen = flops.shape(loaded(path, "full")).training(LENGTH, [GRID])
+    assert mine - 3 * not_counted(shape) - frozen == pytest.approx(2 * shape.tower.forward([GRID]))
 
 
 def test_the_vision_tower_counts_by_images_and_the_output_layer_by_scored_tokens(tmp_path):

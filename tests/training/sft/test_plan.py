@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from math import prod
+
 import pytest
 
 from controllers.backends.local_packages import package
 from tests.controllers.backends import tiny_qwen3_vl
 from training.sft import flops, tuning
 from training.sft.config import load, parse, presets, text
-from training.sft.plan import GIB, REFERENCE, Size, base_weights, counted, layer_bytes, plan
+from training.sft.plan import (
+    GIB,
+    REFERENCE,
+    Size,
+    base_weights,
+    counted,
+    layer_bytes,
+    plan,
+    tower_bytes,
+)
 from training.sft.published import configuration
 
 
@@ -71,19 +83,11 @@ def test_work_is_that_of_every_row_and_epoch():
     assert found.tokens == 3 * 1_200
 
 
-@pytest.mark.parametrize("method", ["lora", "full"])
-def test_a_layer_keeps_about_as_many_bytes_as_are_planned(method, tmp_path):
-    torch = package("torch")
-    path = tiny_qwen3_vl.write_checkpoint(tmp_path / "tiny")
-    model = package("transformers").AutoModelForImageTextToText.from_pretrained(
-        path, dtype=torch.bfloat16, attn_implementation="sdpa"
-    )
-    adapter = tuning.prepare(model.train(), parse({"method": method}))
-    if adapter is not None:
-        package("peft").get_peft_model(model, adapter)
-    kept = {}
+@contextmanager
+def kept_for_backward(model):
+    """Collect the bytes of what a pass keeps besides weights, by storage."""
     weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
-    held = []
+    kept, held = {}, []
 
     def keep(tensor):
         storage = tensor.untyped_storage()
@@ -92,10 +96,49 @@ def test_a_layer_keeps_about_as_many_bytes_as_are_planned(method, tmp_path):
             held.append(tensor)  # so that no address is used twice
         return tensor
 
-    length = 512
-    words = model.get_input_embeddings()(torch.arange(length)[None] % 300)
+    torch = package("torch")
     hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
     with hooks, torch.autocast("cpu", torch.bfloat16):
+        yield kept
+
+
+def small(folder, **values):
+    torch = package("torch")
+    path = tiny_qwen3_vl.write_checkpoint(folder / "tiny")
+    model = package("transformers").AutoModelForImageTextToText.from_pretrained(
+        path, dtype=torch.bfloat16, attn_implementation="sdpa"
+    )
+    adapter = tuning.prepare(model.train(), parse(values))
+    if adapter is not None:
+        package("peft").get_peft_model(model, adapter)
+    return model
+
+
+@pytest.mark.parametrize("method", ["lora", "full"])
+def test_a_layer_keeps_about_as_many_bytes_as_are_planned(method, tmp_path):
+    torch = package("torch")
+    model, length = small(tmp_path, method=method), 512
+    words = model.get_input_embeddings()(torch.arange(length)[None] % 300)
+    with kept_for_backward(model) as kept:
         model.model.language_model(inputs_embeds=words.detach().requires_grad_(True))
     planned = sum(layer_bytes(model.config.get_text_config(), wide=method == "full"))
     assert sum(kept.values()) / length == pytest.approx(planned, rel=0.1)
+
+
+def test_a_learnt_tower_keeps_about_as_many_bytes_as_are_planned_and_a_frozen_one_none(tmp_path):
+    torch = package("torch")
+    values = {"method": "full", "vision_tower": "learnt", "checkpointing": False}
+    model, grid = small(tmp_path, **values), (1, 32, 32)
+    with kept_for_backward(model) as kept:
+        model.model.visual(torch.randn(prod(grid), 1536), grid_thw=torch.tensor([grid]))
+    size = Size(2 * prod(grid), 10, (grid,))
+    planned = tower_bytes(parse(values), model, size.length, [size])
+    assert sum(kept.values()) == pytest.approx(planned, rel=0.1)
+    frozen = parse({"method": "full"})
+    assert tower_bytes(frozen, model, size.length, [size]) == 0
+    learnt = parse(values)
+    about = configuration("qwen3-vl-2b")
+    assert (
+        plan(learnt, about, [size]).memory.activations
+        > plan(frozen.model_copy(update={"checkpointing": False}), about, [size]).memory.activations
+    )

@@ -97,18 +97,26 @@ def test_things_with_different_marks_look_different(world, topic):
 
 
 @pytest.mark.parametrize(("world", "topic"), ALL, ids=NAMED)
-def test_a_key_is_printed_at_the_foot_where_it_is_ordered_and_nothing_stands_there_else(
-    world, topic
-):
+def test_a_key_is_printed_where_it_is_ordered_and_nothing_else_stands_in_its_strip(world, topic):
     for seed in range(4):
         without, keyed = (drawn(world, topic, seed, with_key=key) for key in (False, True))
         assert without.key is None
-        assert (pixels(without)[-26:] > BLANK).all()
         box = keyed.key
+        assert (pixels(without)[box.y0 : box.y1] > BLANK).all()
         strip = pixels(keyed).copy()
         assert (strip[box.y0 : box.y1, box.x0 : box.x1] <= BLANK).any()
         strip[box.y0 : box.y1, box.x0 : box.x1] = 255
-        assert (strip[-26:] > BLANK).all()
+        assert (strip[box.y0 : box.y1] > BLANK).all()
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=list(WORLDS))
+def test_keys_stand_above_and_below_the_body_and_at_either_end(world):
+    keys = [drawn(world, world.topics[0], seed, with_key=True).key for seed in range(40)]
+    places = [(2 * key.y0 < key.height, key.x0 == 12) for key in keys]
+    assert {
+        places.count((above, left)) > 4 for above in (True, False) for left in (True, False)
+    } == {True}
+    assert all(key.x1 < key.width - 4 for key in keys)
 
 
 @pytest.mark.parametrize(("world", "topic"), ALL, ids=NAMED)

@@ -15,6 +15,8 @@ from epimem.schema.run import interleave
 from epimem.schema.tree import Tree
 from epimem.schema.working_memory import WorkingMemory
 from training.worlds import WORLDS
+from training.worlds.pen import GREY
+from training.worlds.sheet import HEADER, STRIP
 from training.worlds.shelf import inner, under
 
 TOPICS = [topic for world in WORLDS.values() for topic in world.topics]
@@ -26,8 +28,9 @@ def pixels(picture):
 
 
 def keyed(page):
-    """A key is printed where something stands at the foot of a page."""
-    return bool((pixels(page)[-26:] < 230).any())
+    """A key is printed where a frame begins below the head of a page, or at its foot."""
+    shown = pixels(page)
+    return any((shown[row] == GREY).all(axis=1).sum() > 100 for row in (HEADER + 3, 3 - STRIP))
 
 
 def names_a_mark(*texts):
