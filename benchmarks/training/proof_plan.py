@@ -1,6 +1,7 @@
 """What the proof on a real model learns, asks and calls a success: laid down before the deciding run.
 
-All of it was chosen on practice groups and another seed (`--development`).
+All of it was chosen on practice groups and another seed (`--development`). There, 640 requests of place
+took accuracy from 0.47 to 0.68 on groups held out among them (n 60).
 
 * n: `PLAN.asked` requests about the ten deciding groups, an equal number of each; the same ones before
   and after. Half of them have nothing to join.
@@ -46,13 +47,13 @@ class Plan:
     learnt: Counts
     asked: Counts
     written: Counts
-    learning_rate: float = 3e-4
+    learning_rate: float = 5e-4
     rows_a_step: int = 8
     rank: int = 16
 
 
 PLAN = Plan(
-    learnt={"place": 320, "merge": 160, "select": 160},
+    learnt={"place": 640, "merge": 60, "select": 60},
     asked={"place": 120, "merge": 60, "select": 60},
     written={"place": 50, "merge": 25, "select": 25},
 )

@@ -2,8 +2,8 @@
 
 A lesson tells the answer to a question; what a category or a candidate is about shows in questions and
 answers alone, and no text names a family. Lessons of one family belong together. Likeness comes from
-the text encoder, as in a bank, and candidates stand in its order. Requests are small (one category,
-an example each; ours): a small model on a processor has to read them hundreds of times.
+the text encoder, as in a bank, and candidates stand in its order. Requests are small (texts cut short,
+one category without its lessons; ours): a small model on a processor has to read them hundreds of times.
 
 In half of the requests, for each operation, there is nothing to join: no category of the lesson's
 family, two families, no candidate that applies. So constant answers are right in half of the cases
@@ -36,8 +36,8 @@ from epimem.schema.proposal import Merge, NewCategory, Place
 from epimem.schema.tree import Node
 from training.demonstrations.record import Demonstration, OperationName, Provenance
 
-ANCHOR_CHARS, ANSWER_CHARS, QUESTION_CHARS = 100, 40, 200
-CATEGORIES, EXAMPLES, CANDIDATES = 1, 1, 2
+ANCHOR_CHARS, ANSWER_CHARS, QUESTION_CHARS = 40, 20, 100
+CATEGORIES, CANDIDATES = 1, 2
 SIZES = range(2, 13)
 SOURCE = "bbh"
 TEACHER = "family labels"
@@ -45,11 +45,11 @@ TEACHER = "family labels"
 
 @dataclass(frozen=True)
 class _Category:
-    """A category of one family: its node and the lessons shown as its examples."""
+    """A category of one family: its node, and a lesson in it."""
 
     group: str
     node: Node
-    lessons: tuple[Node, ...]
+    lesson: Node
 
 
 class RequestMaker:
@@ -84,7 +84,7 @@ class RequestMaker:
             )
 
     def _place(self, rng: random.Random, group: str, joins: int) -> tuple[PlaceRequest, Place]:
-        item, *own = rng.sample(self._items[group], 2 + EXAMPLES)
+        item, *own = rng.sample(self._items[group], 3)
         lesson = lesson_of(item)
         shown = self._nearest(rng, lesson, group, CATEGORIES - joins)
         if joins:
@@ -97,7 +97,7 @@ class RequestMaker:
                 scope_likeness=0.0,
                 parent_id="root",
                 size=rng.choice(SIZES),
-                examples=category.lessons,
+                examples=(),
             )
             for category, other in zip(shown, vectors[1:], strict=True)
         ]
@@ -110,24 +110,18 @@ class RequestMaker:
     def _merge(
         self, rng: random.Random, group: str, joins: int
     ) -> tuple[MergeRequest, Merge | None]:
-        own = rng.sample(self._items[group], 2 * (1 + EXAMPLES))
-        kept = _category(group, own[: 1 + EXAMPLES])
+        own = rng.sample(self._items[group], 4)
+        kept = _category(group, own[:2])
         absorbed = (
-            _category(group, own[1 + EXAMPLES :])
-            if joins
-            else self._nearest(rng, kept.node, group, 1)[0]
+            _category(group, own[2:]) if joins else self._nearest(rng, kept.node, group, 1)[0]
         )
-        least = min(
-            likeness(one, other).mean
-            for one in self._vectors(kept.lessons)
-            for other in self._vectors(absorbed.lessons)
-        )
+        one, other = self._vectors([kept.lesson, absorbed.lesson])
         request = MergeRequest(
             kept=kept.node,
             absorbed=absorbed.node,
-            kept_lessons=kept.lessons,
-            absorbed_lessons=absorbed.lessons,
-            likeness=least,
+            kept_lessons=(kept.lesson,),
+            absorbed_lessons=(absorbed.lesson,),
+            likeness=likeness(one, other).mean,
         )
         merged = Merge(kept_id=kept.node.node_id, absorbed_id=absorbed.node.node_id)
         return request, merged if joins else None
@@ -138,7 +132,7 @@ class RequestMaker:
         asked, taught = rng.sample(self._items[group], 2)
         about = lesson_of(asked)
         others = self._nearest(rng, about, group, CANDIDATES - joins)
-        lessons = [category.lessons[0] for category in others] + [lesson_of(taught)] * joins
+        lessons = [category.lesson for category in others] + [lesson_of(taught)] * joins
         vectors = self._vectors([about, *lessons])
         found = [
             Candidate(
@@ -163,7 +157,7 @@ class RequestMaker:
     def _nearest(self, rng: random.Random, to: Node, group: str, count: int) -> list[_Category]:
         """Return categories of other families, one of each, the nearest `count`."""
         others = [
-            _category(other, rng.sample(items, 1 + EXAMPLES))
+            _category(other, rng.sample(items, 2))
             for other, items in self._items.items()
             if other != group
         ]
@@ -218,8 +212,8 @@ def short(text: str, chars: int) -> str:
 
 
 def _category(group: str, items: Sequence[Item]) -> _Category:
-    """Return a category that the first item founded; the others are its examples."""
-    founder, *rest = map(lesson_of, items)
+    """Return a category that the first of two items founded, with the second one in it."""
+    founder, lesson = map(lesson_of, items)
     named = embedded.place(
         PlaceRequest(lesson=founder, candidates=()), place_min=2.0, scope_min=2.0
     ).new
@@ -231,6 +225,6 @@ def _category(group: str, items: Sequence[Item]) -> _Category:
         height=1,
         parent_id="root",
         title=named.title,
-        index=named.index,
+        index=IndexText(question_anchor=named.index.question_anchor),
     )
-    return _Category(group, node, tuple(rest))
+    return _Category(group, node, lesson)

@@ -59,7 +59,7 @@ class Plan:
     learning_rate: float = 1e-3
 
 
-PLAN = Plan(learnt=Counts(gates=1200, regions=500), asked=Counts(gates=120, regions=60), epochs=3)
+PLAN = Plan(learnt=Counts(gates=2000, regions=1500), asked=Counts(gates=160, regions=80), epochs=1)
 
 
 def settings(plan: Plan, seed: int) -> SftConfig:

@@ -79,6 +79,8 @@ class SftConfig(Record):
     `checkpointing` computes activations again in the backward pass to save memory. `checkpoint_every`
     counts optimizer steps; at each checkpoint the accuracy on the split `dev` is measured. `keep`
     checkpoints stay, the best one besides. `workers` are processes that make batches ahead; 0: none.
+    `choice_weight` is how much the tokens by which a reply chooses (a category, a number, null) weigh
+    together, against all of the average reply; 0: as much as any other token. Ours.
     """
 
     method: Literal["lora", "full"] = "lora"
@@ -91,6 +93,7 @@ class SftConfig(Record):
     checkpoint_every: StrictInt = Field(default=100, ge=1)
     keep: StrictInt = Field(default=2, ge=2)
     workers: StrictInt = Field(default=0, ge=0)
+    choice_weight: StrictFloat = Field(default=1.0, ge=0)
     lora: LoraSettings = LoraSettings()
     optimizer: OptimizerSettings = OptimizerSettings()
     batch: BatchSettings = BatchSettings()

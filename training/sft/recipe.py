@@ -140,6 +140,7 @@ def train(
         accumulate=batch.accumulate,
         seed=config.seed,
         ranks=world.size,
+        kinds=found.kinds,
     )
     steps = min(plan.steps, config.max_steps or plan.steps)
 
@@ -157,6 +158,7 @@ def train(
         parts = Parts(
             maker=maker,
             found=learn,
+            choice_weight=config.choice_weight * found.reply_tokens / len(found.rows),
             places=[row.place for row in found.rows],
             plan=plan,
             work=lambda step: _work(shape, found, plan, step),

@@ -19,6 +19,7 @@ from controllers.backends.local_packages import package
 from controllers.prompts import OPERATIONS
 from controllers.prompts.message import Image, Message, Prompt
 from epimem.errors import ConfigError, ImageError, RecordError
+from training.sft.choices import overlapping, spans
 
 if TYPE_CHECKING:
     from training.demonstrations.record import Demonstration
@@ -35,13 +36,15 @@ class Row:
     `tokens` holds what the model takes per token, each of shape (length,): `input_ids`, `attention_mask`
     and, where the family has it, `mm_token_type_ids`. `vision` holds what it takes per image, as the
     processor gave it: `pixel_values` of shape (patches, values), `image_grid_thw` of shape (images, 3);
-    empty without images. `labels` has shape (length,).
+    empty without images. `labels` and `chosen` have shape (length,); `chosen` is 1 for the tokens of the
+    reply by which it chooses (`choices`), else 0.
     """
 
     id: str
     operation: str
     tokens: Mapping[str, Any]
     labels: Any
+    chosen: Any
     vision: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -92,7 +95,9 @@ class RowMaker:
         """
         torch = package("torch")
         prompt = _with_images(OPERATIONS[demonstration.operation].render(demonstration.request))
-        said = self.reply_ids(reply(demonstration))
+        text = reply(demonstration)
+        said = self.reply_ids(text)
+        marks = self._chosen(text, prompt.schema)
         try:
             turns = read(prompt)
         except (OSError, SyntaxError) as error:  # how Pillow tells that a file is no image
@@ -115,8 +120,9 @@ class RowMaker:
         }
         labels = tokens["input_ids"].clone()
         labels[:asked] = IGNORED
+        chosen = torch.tensor([0] * asked + [int(marked) for marked in marks])
         vision = {name: part for name, part in given.items() if name not in each}
-        return Row(demonstration.id, demonstration.operation, tokens, labels, vision)
+        return Row(demonstration.id, demonstration.operation, tokens, labels, chosen, vision)
 
     def reply_ids(self, text: str) -> list[int]:
         """Return the tokens of a reply and of the end of the turn.
@@ -128,6 +134,13 @@ class RowMaker:
             text, add_special_tokens=False, split_special_tokens=True
         )
         return [*ids, self.end]
+
+    def _chosen(self, text: str, schema: Mapping[str, Any]) -> list[bool]:
+        """Say of each token of a reply, and of its end, whether the reply chooses by it."""
+        found = self._processor.tokenizer(
+            text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True
+        )
+        return [*overlapping(found["offset_mapping"], spans(json.loads(text), schema)), False]
 
 
 def reply(demonstration: Demonstration) -> str:
@@ -169,6 +182,12 @@ def collate(rows: Sequence[Row], pad: int) -> dict[str, Any]:
     for name in names:
         batch[name] = torch.cat([row.vision[name] for row in rows if name in row.vision])
     return batch
+
+
+def chosen(rows: Sequence[Row]) -> Any:
+    """Return which tokens of a batch the replies choose by, of the shape of its labels."""
+    pad = package("torch").nn.utils.rnn.pad_sequence
+    return pad([row.chosen for row in rows], batch_first=True, padding_value=0)
 
 
 def _with_images(prompt: Prompt) -> Prompt:

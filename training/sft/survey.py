@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from epimem.errors import EpimemError
+from training.sft.kinds import kind
 from training.sft.rows import Row, RowMaker
 
 if TYPE_CHECKING:
@@ -22,13 +23,15 @@ TOO_LONG = "too_long"
 class Found:
     """A row that can be learnt: the place of its demonstration, and its size.
 
-    `grids` holds the patches of each image: (frames, down, across).
+    `kind` is its operation and what it decides for; `grids` holds the patches of each image: (frames,
+    down, across).
     """
 
     place: int
     id: str
     length: int
     reply_tokens: int
+    kind: str = ""
     grids: tuple[tuple[int, int, int], ...] = ()
 
 
@@ -53,6 +56,16 @@ class Survey:
     def lengths(self) -> list[int]:
         """Tokens of each row."""
         return [row.length for row in self.rows]
+
+    @property
+    def reply_tokens(self) -> int:
+        """Tokens that are learnt, of all rows."""
+        return sum(row.reply_tokens for row in self.rows)
+
+    @property
+    def kinds(self) -> list[str]:
+        """Operation and decision of each row."""
+        return [row.kind for row in self.rows]
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -102,8 +115,8 @@ def _look(maker: RowMaker, place: int, each: Demonstration, most: int) -> Found 
     if row.length > most:
         detail = f"{row.length} tokens, {most} at most"
         return Aside(each.id, each.operation, TOO_LONG, detail)
-    return _found(place, row)
+    return _found(place, row, each)
 
 
-def _found(place: int, row: Row) -> Found:
-    return Found(place, row.id, row.length, row.reply_tokens, row.grids)
+def _found(place: int, row: Row, each: Demonstration) -> Found:
+    return Found(place, row.id, row.length, row.reply_tokens, kind(each), row.grids)

@@ -13,13 +13,14 @@ from controllers.backends.local_packages import package
 from epimem.errors import ConfigError
 from training.sft import checkpoints, dev
 from training.sft.progress import Clock, Log, Work, accuracies
-from training.sft.rows import RowMaker, collate
+from training.sft.rows import RowMaker, chosen, collate
 from training.sft.tuning import training_package
 
 if TYPE_CHECKING:
     from training.demonstrations.record import Demonstration
     from training.sft.batches import Schedule
 
+CHOSEN = "chosen"
 Measure = Callable[[], dev.Accuracy]
 Tell = Callable[[str], None]
 
@@ -29,12 +30,14 @@ class Parts:
     """What a trainer is made of beside the model.
 
     `found` and `places` say which demonstration a row of the schedule is; `work` says what an
-    optimizer step holds, which counts from 1; `measure` is None without a split `dev`; `wait`
+    optimizer step holds, which counts from 1; `choice_weight` is what the weight 1 of a token by which a
+    reply chooses is raised by; `measure` is None without a split `dev`; `wait`
     waits until all processes have come there.
     """
 
     maker: RowMaker
     found: Sequence[Demonstration]
+    choice_weight: float
     places: Sequence[int]
     plan: Schedule
     work: Callable[[int], Work]
@@ -70,6 +73,17 @@ def make_trainer(model: Any, processor: Any, arguments: Any, adapter: Any, parts
                 pin_memory=self.args.dataloader_pin_memory,
                 persistent_workers=self.args.dataloader_num_workers > 0,
             )
+
+        def compute_loss(self, model: Any, inputs: Any, *rest: Any, **named: Any) -> Any:
+            """Weigh what TRL sums up, which leaves its measures as they are."""
+            marks = inputs.pop(CHOSEN)[:, 1:]
+
+            def weighed(**given: Any) -> Any:
+                outputs = model(**given)
+                outputs.log_probs = outputs.log_probs * (1 + parts.choice_weight * marks)
+                return outputs
+
+            return super().compute_loss(weighed, inputs, *rest, **named)
 
         def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
             assert parts.measure is not None
@@ -136,7 +150,7 @@ class _Collator:
 
     def __call__(self, batch: Sequence[dict[str, int]]) -> dict[str, Any]:
         rows = [self._maker.row(self._found[each["place"]]) for each in batch]
-        return collate(rows, self._maker.pad)
+        return {**collate(rows, self._maker.pad), CHOSEN: chosen(rows)}
 
 
 def _watcher(parts: Parts) -> Any:

@@ -52,6 +52,30 @@ def test_no_batch_is_more_than_a_tenth_padding(lengths):
     assert 0 <= plan.waste(lengths) <= MAX_WASTE + 1e-9
 
 
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 99))
+def test_kinds_come_evenly_in_the_share_that_they_have(many, few, seed):
+    kinds = ["a"] * many + ["b"] * few
+    plan = made([100] * len(kinds), rows=1, epochs=1, seed=seed, kinds=kinds)
+    order = [kinds[place] for batch in batches(plan) for place in batch]
+    share = many / len(kinds)
+    for width in (8, 16):
+        for start in range(len(order) - width + 1):
+            count = order[start : start + width].count("a")
+            assert abs(count - width * share) <= 2
+
+
+def test_rows_of_one_kind_are_shuffled_and_those_of_all_kinds_alike_without_kinds():
+    kinds = ["a", "b"] * 20
+    plan = made([100] * 40, rows=1, epochs=2, kinds=kinds)
+    first, second = batches(plan)[:40], batches(plan)[40:]
+    assert [kinds[place] for (place,) in first] != sorted(kinds)
+    assert first != second
+    assert first != sorted(first)
+    plain = [place for (place,) in batches(made([100] * 40, rows=1, epochs=1))]
+    assert sorted(plain) == list(range(40))
+    assert plain != sorted(plain)
+
+
 def test_waste_is_the_share_of_padding():
     plan = made([90, 100], epochs=1, tokens=200)
     assert plan.rounds == (((0, 1),),)

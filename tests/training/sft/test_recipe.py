@@ -23,6 +23,7 @@ from epimem.errors import ConfigError
 from tests.training.sft.small_runs import ROLE, settings, steps, write_set
 from training.sft import checkpoints
 from training.sft.batches import schedule
+from training.sft.kinds import kind
 from training.sft.progress import read
 from training.sft.recipe import read as read_split
 from training.sft.recipe import train
@@ -189,6 +190,41 @@ def test_only_what_training_wrote_is_loaded_from_a_checkpoint(killed, gates, che
     assert caught.value.got == "pytorch_model.bin"
 
 
+@pytest.mark.parametrize("weight", [0.0, 2.5])
+def test_the_loss_weighs_the_tokens_that_the_reply_chooses_by(
+    whole, gates, checkpoint, tmp_path, monkeypatch, weight
+):
+    del whole  # children are forked before
+    rows, make = [], RowMaker.row
+
+    def noted(maker, shown):
+        rows.append(make(maker, shown))
+        return rows[-1]
+
+    monkeypatch.setattr(RowMaker, "row", noted)
+    changed = settings(
+        max_steps=1,
+        choice_weight=weight,
+        lora={"rank": 2, "alpha": 2},
+        batch={"rows": 1, "accumulate": 1},
+        dev={"rows": 0},
+    )
+    result = train(changed, gates, tmp_path / "run", model=str(checkpoint), role=ROLE)
+    surveyed, row = rows[: result.rows], rows[result.rows]
+    mean = sum(each.reply_tokens for each in surveyed) / len(surveyed)
+    batch = collate([row], 0)
+    labels = batch.pop("labels")[0, 1:]
+    with package("torch").inference_mode():
+        scores = Base(str(checkpoint)).model(**batch).logits[0, :-1].float().log_softmax(-1)
+    learnt = labels != -100
+    losses = -scores[learnt].gather(-1, labels[learnt][:, None])[:, 0]
+    marks = row.chosen[1:][learnt]
+    assert 0 < marks.sum() < len(marks)
+    wanted = float((losses * (1 + weight * mean * marks)).sum() / len(marks))
+    ((_, loss),) = steps(tmp_path / "run")
+    assert loss == pytest.approx(wanted, rel=1e-3)
+
+
 def test_what_the_set_cannot_give_is_set_aside_with_its_line(tmp_path):
     found = write_set(tmp_path / "set")
     learn, unread = read_split(found, "train", ROLE)
@@ -241,6 +277,7 @@ def test_all_weights_are_learnt_but_those_that_see_and_training_ends_without_pro
     result = run(gates, tmp_path / "run", checkpoint, **changed)
     assert (result.step, result.steps) == (1, 2)
     surveyed, learnt = made[: result.rows], made[result.rows :]
+    made_of = {each.id: kind(each) for each in gates.read("train", ["gate"])}
     batch = settings().batch
     plan = schedule(
         [row.length for row in surveyed],
@@ -249,6 +286,7 @@ def test_all_weights_are_learnt_but_those_that_see_and_training_ends_without_pro
         accumulate=batch.accumulate,
         epochs=settings().epochs,
         seed=settings().seed,
+        kinds=[made_of[row.id] for row in surveyed],
     )
     wanted = [place for step in (1, 2) for each in plan.batches(step) for place in each]
     assert [row.id for row in learnt] == [surveyed[place].id for place in wanted]
