@@ -59,7 +59,11 @@ class Plan:
     learning_rate: float = 1e-3
 
 
-PLAN = Plan(learnt=Counts(gates=2000, regions=1500), asked=Counts(gates=160, regions=80), epochs=1)
+PLAN = Plan(
+    learnt=Counts(gates=1500, regions=2500, others=500),
+    asked=Counts(gates=160, regions=80, others=0),
+    epochs=2,
+)
 
 
 def settings(plan: Plan, seed: int) -> SftConfig:

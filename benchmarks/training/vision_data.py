@@ -23,15 +23,16 @@ PIXELS = 49_152  # of an image at most (ours): 256 x 192, 48 tokens
 
 @dataclass(frozen=True)
 class Counts:
-    """How many demonstrations: `gates`, updates with a region to point to, and as many without one."""
+    """How many demonstrations: `gates`, updates with a region to point to, and `others` without one."""
 
     gates: int
     regions: int
+    others: int
 
 
 def drawn(counts: Counts, seed: int) -> list[Demonstration]:
     """Return demonstrations; other seeds have other houses, so that none stands in two seeds."""
-    return [*_taken(_gates(seed), counts.gates), *_updates(counts.regions, seed)]
+    return [*_taken(_gates(seed), counts.gates), *_updates(counts, seed)]
 
 
 def texts(found: Sequence[Demonstration]) -> Iterator[str]:
@@ -72,10 +73,10 @@ def _gates(seed: int) -> Iterator[Demonstration]:
     return (it for it, _ in demonstrations(WORLD, seed=seed, count=10**6, operations=("gate",)))
 
 
-def _updates(regions: int, seed: int) -> list[Demonstration]:
-    """Return updates, half of them with a region, in the order in which they were drawn."""
+def _updates(counts: Counts, seed: int) -> list[Demonstration]:
+    """Return updates with and without a region, in the order in which they were drawn."""
     found: list[Demonstration] = []
-    room = {True: regions, False: regions}
+    room = {True: counts.regions, False: counts.others}
     for each, _ in demonstrations(WORLD, seed=seed, count=10**6, operations=("update",)):
         if not any(room.values()):
             break
