@@ -33,6 +33,19 @@ pytestmark = pytest.mark.torchvision
 MOST = 9
 
 
+@pytest.fixture
+def made(monkeypatch):
+    """Rows as they are made: first those of the survey, then those that are learnt."""
+    rows, make = [], RowMaker.row
+
+    def noted(maker, shown):
+        rows.append(make(maker, shown))
+        return rows[-1]
+
+    monkeypatch.setattr(RowMaker, "row", noted)
+    return rows
+
+
 def run(found, out, checkpoint, told=None, **changed):
     return train(
         settings(max_steps=MOST, **changed),
@@ -192,16 +205,9 @@ def test_only_what_training_wrote_is_loaded_from_a_checkpoint(killed, gates, che
 
 @pytest.mark.parametrize("weight", [0.0, 2.5])
 def test_the_loss_weighs_the_tokens_that_the_reply_chooses_by(
-    whole, gates, checkpoint, tmp_path, monkeypatch, weight
+    whole, gates, checkpoint, tmp_path, made, weight
 ):
     del whole  # children are forked before
-    rows, make = [], RowMaker.row
-
-    def noted(maker, shown):
-        rows.append(make(maker, shown))
-        return rows[-1]
-
-    monkeypatch.setattr(RowMaker, "row", noted)
     changed = settings(
         max_steps=1,
         choice_weight=weight,
@@ -210,7 +216,7 @@ def test_the_loss_weighs_the_tokens_that_the_reply_chooses_by(
         dev={"rows": 0},
     )
     result = train(changed, gates, tmp_path / "run", model=str(checkpoint), role=ROLE)
-    surveyed, row = rows[: result.rows], rows[result.rows]
+    surveyed, row = made[: result.rows], made[result.rows]
     mean = sum(each.reply_tokens for each in surveyed) / len(surveyed)
     batch = collate([row], 0)
     labels = batch.pop("labels")[0, 1:]
@@ -258,16 +264,9 @@ def test_a_pickle_in_place_of_a_state_runs_no_code(killed, gates, checkpoint, tm
 
 
 def test_all_weights_are_learnt_but_those_that_see_and_training_ends_without_progress(
-    whole, gates, checkpoint, tmp_path, monkeypatch
+    whole, gates, checkpoint, tmp_path, made
 ):
     del whole  # children are forked before
-    made, make = [], RowMaker.row
-
-    def noted(maker, shown):
-        made.append(make(maker, shown))
-        return made[-1]
-
-    monkeypatch.setattr(RowMaker, "row", noted)
     changed = {
         "method": "full",
         "checkpoint_every": 1,
