@@ -3,10 +3,11 @@
     make train-vision
     python -m benchmarks.training.vision --report
 
-A model of some million random weights (`vision_model`) learns `gate` and `update` from the
-procedural world of charts by the recipe of `epimem train sft`: all weights, those of the vision tower
-too. It is asked about houses that it has not seen, through the backend that serves, under the
-product's prompts; pictures are shown in `vision_data.PIXELS`.
+A model of two million random weights (`vision_model`) first learns where the key of a drawn page stands
+(`vision_start`). Then it learns `gate` and `update` from the procedural world of charts by the recipe of
+`epimem train sft`: all weights, those of the vision tower too. It is asked about houses that it has not
+seen, through the backend that serves, under the product's prompts; pictures are shown in
+`vision_data.PIXELS`.
 
 Measures: accuracy of the gate over the more frequent answer; IoU of the region that an update points to,
 where it has to point to one, over the mean box of training, and over the mean box of pages of that
@@ -30,6 +31,7 @@ from benchmarks.training.intervals import over_groups
 from benchmarks.training.learnt import Learnt
 from benchmarks.training.vision_data import Counts, blank, drawn, texts, with_pictures
 from benchmarks.training.vision_model import write
+from benchmarks.training.vision_start import learn_to_see
 from controllers.backends.transformers import TransformersBackend
 from controllers.model.memory_controller import ModelMemoryController
 from epimem.protocols import Reply
@@ -51,18 +53,20 @@ Boxes = Mapping[tuple[int, int] | None, Box]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is learnt, what is asked, and how long."""
+    """What is learnt and asked, how often, and how many steps a model learns to see before."""
 
     learnt: Counts
     asked: Counts
     epochs: int
+    start: int
     learning_rate: float = 1e-3
 
 
 PLAN = Plan(
-    learnt=Counts(gates=1500, regions=2500, others=500),
+    learnt=Counts(gates=1200, regions=1200, others=200),
     asked=Counts(gates=160, regions=80, others=0),
-    epochs=2,
+    epochs=1,
+    start=1500,
 )
 
 
@@ -89,7 +93,9 @@ def trained(folder: Path, learnt: Sequence[Demonstration], plan: Plan, seed: int
     if not start.is_dir():
         part = folder / "start.part"
         shutil.rmtree(part, ignore_errors=True)
-        write(part, texts(learnt), seed=seed).rename(start)
+        write(part, texts(learnt), seed=seed)
+        learn_to_see(part, plan.start, seed=seed, tell=_tell)
+        part.rename(start)
     train(
         settings(plan, seed),
         Learnt(learnt),

@@ -93,22 +93,26 @@ class RowMaker:
             ImageError: an image of the prompt is gone or cannot be read.
             RecordError: the value is none that the request allows, or the tokens cannot be made.
         """
+        prompt = OPERATIONS[demonstration.operation].render(demonstration.request)
+        return self.of(prompt, reply(demonstration), demonstration.id)
+
+    def of(self, prompt: Prompt, text: str, row_id: str) -> Row:
+        """Return a prompt and the reply to it as a row; raises as `row` does."""
         torch = package("torch")
-        prompt = _with_images(OPERATIONS[demonstration.operation].render(demonstration.request))
-        text = reply(demonstration)
+        prompt = _with_images(prompt)
         said = self.reply_ids(text)
         marks = self._chosen(text, prompt.schema)
         try:
             turns = read(prompt)
         except (OSError, SyntaxError) as error:  # how Pillow tells that a file is no image
-            raise ImageError("an image of the prompt is damaged", field=demonstration.id) from error
+            raise ImageError("an image of the prompt is damaged", field=row_id) from error
         try:
             seen = see(turns, self._processor, self._markers, prompt.max_pixels)
             given = tensors([seen], self._processor)
         except (ValueError, KeyError, TypeError) as error:
             raise RecordError(
                 f"the prompt cannot be put to the model ({type(error).__name__})",
-                field=demonstration.id,
+                field=row_id,
             ) from error
         asked = int(given["input_ids"].shape[1])
         # What is made per token has the shape of the ids; what follows it in the reply is plain text.
@@ -122,7 +126,7 @@ class RowMaker:
         labels[:asked] = IGNORED
         chosen = torch.tensor([0] * asked + [int(marked) for marked in marks])
         vision = {name: part for name, part in given.items() if name not in each}
-        return Row(demonstration.id, demonstration.operation, tokens, labels, chosen, vision)
+        return Row(row_id, prompt.operation, tokens, labels, chosen, vision)
 
     def reply_ids(self, text: str) -> list[int]:
         """Return the tokens of a reply and of the end of the turn.

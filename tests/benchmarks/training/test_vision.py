@@ -122,7 +122,7 @@ def test_the_tokenizer_is_made_for_what_is_read(found, tmp_path):
 @pytest.mark.long
 @pytest.mark.torchvision
 def test_a_run_ends_in_a_result_and_is_not_trained_again(tmp_path):
-    plan = vision.Plan(learnt=Counts(8, 4, 4), asked=Counts(4, 2, 2), epochs=1)
+    plan = vision.Plan(learnt=Counts(8, 4, 4), asked=Counts(4, 2, 2), epochs=1, start=2)
     first = vision.run(tmp_path, plan, seed=0)
     assert first["n"] == {"gate": 4, "update": 2}
     assert (tmp_path / "exported" / "merged" / "model.safetensors").is_file()
