@@ -29,14 +29,17 @@ SEED = 2000
 """Added to the seed: these houses are not those of the demonstrations."""
 
 
-def learn_to_see(folder: Path, steps: int, *, seed: int, tell: Callable[[str], None]) -> None:
-    """Train the checkpoint of a folder on new pages, 16 a step, and write its weights back.
+def learn_to_see(
+    folder: Path, steps: int, *, seed: int, tell: Callable[[str], None], rows: int = ROWS
+) -> None:
+    """Train the checkpoint of a folder on new pages and write its weights back.
 
     Args:
         folder: as `vision_model.write` leaves it.
         steps: of AdamW, each on pages that come once.
         seed: of the pages.
         tell: told the loss every 50 steps.
+        rows: pages a step.
     """
     torch = package("torch")
     base = Base(str(folder))
@@ -48,8 +51,8 @@ def learn_to_see(folder: Path, steps: int, *, seed: int, tell: Callable[[str], N
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = RATE * min(1, (step + 1) / WARMUP) * _cosine(step / steps)
-        rows = [_row(maker, drawn(seed, step * ROWS + at)) for at in range(ROWS)]
-        loss = model(**collate(rows, maker.pad)).loss
+        pages = [drawn(seed, step * rows + at) for at in range(rows)]
+        loss = model(**collate([_row(maker, page) for page in pages], maker.pad)).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

@@ -8,7 +8,7 @@ import json
 import pytest
 from PIL import Image
 
-from benchmarks.training import vision, vision_data, vision_model
+from benchmarks.training import vision, vision_data, vision_model, vision_start
 from benchmarks.training.vision_data import Counts, blank, drawn, small, texts, with_pictures
 from controllers.prompts import OPERATIONS
 from epimem.schema.region import Region
@@ -117,6 +117,28 @@ def test_the_tokenizer_is_made_for_what_is_read(found, tmp_path):
     config = AutoConfig.from_pretrained(folder)
     assert config.text_config.vocab_size == len(tokenizer)
     assert config.model_type == "qwen3_vl"
+
+
+def test_pages_to_see_on_are_of_other_houses_and_most_have_a_key():
+    pages = [vision_start.drawn(3, number) for number in range(40)]
+    assert pages[5].image_id == vision_start.drawn(3, 5).image_id
+    assert len({page.house.name for page in pages}) == 40
+    assert 20 < sum(page.key is not None for page in pages) < 40
+    shown_in_requests = " ".join(texts(drawn(COUNTS, 3)))
+    assert not any(page.house.name in shown_in_requests for page in pages)
+
+
+@pytest.mark.torchvision
+def test_learning_to_see_moves_every_part_of_the_model(found, tmp_path):
+    from safetensors.torch import load_file
+
+    folder = vision_model.write(tmp_path / "start", texts(found), seed=0)
+    before, told = load_file(folder / "model.safetensors"), []
+    vision_start.learn_to_see(folder, 50, seed=1, rows=1, tell=told.append)
+    after = load_file(folder / "model.safetensors")
+    parts = {name.split(".")[1] for name in after if not after[name].equal(before[name])}
+    assert {"visual", "language_model"} <= parts
+    assert told[0].startswith("step 50 of 50: loss ")
 
 
 @pytest.mark.long
