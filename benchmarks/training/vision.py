@@ -63,7 +63,7 @@ class Plan:
 
 
 PLAN = Plan(
-    learnt=Counts(gates=1200, regions=1200, others=200),
+    learnt=Counts(gates=1200, regions=2000, others=200),
     asked=Counts(gates=160, regions=80, others=0),
     epochs=1,
     start=1500,
@@ -75,6 +75,7 @@ def settings(plan: Plan, seed: int) -> SftConfig:
     return SftConfig(
         method="full",
         vision_tower="learnt",
+        choice_weight=0.1,  # from nothing, the words of a reply have to be learnt too
         epochs=plan.epochs,
         seed=seed,
         checkpointing=False,
