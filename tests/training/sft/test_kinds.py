@@ -10,7 +10,7 @@ from training.worlds import demonstrations
 
 
 def test_every_operation_decides_both_ways_but_for_a_split():
-    found = [each for each, _ in demonstrations("tables", seed=3, count=480)]
+    found = [each for each, _ in demonstrations("tables", seed=3, count=128)]
     count = Counter(map(kind, found))
     for operation in ROLE_OF:
         assert count[f"{operation}: something"] > 0
@@ -18,7 +18,7 @@ def test_every_operation_decides_both_ways_but_for_a_split():
 
 
 def test_a_new_category_a_closed_gate_and_a_retained_picture_are_nothing():
-    for each, _ in demonstrations("charts", seed=4, count=160):
+    for each, _ in demonstrations("charts", seed=4, count=64):
         said = kind(each)
         if each.operation == "place":
             assert said.endswith("nothing") == (each.value.new is not None)
