@@ -77,10 +77,17 @@ class RowMaker:
         markers: the texts of its control tokens, likewise.
 
     Raises:
-        ConfigError: its chat template ends a reply without any control token.
+        ConfigError: its chat template ends a reply without any control token, or its tokenizer cannot
+            say which characters a token covers, without which choices in a reply are not found.
     """
 
     def __init__(self, processor: Any, markers: Sequence[str]) -> None:
+        if not processor.tokenizer.is_fast:
+            raise ConfigError(
+                "the tokenizer of the model does not say which characters a token covers",
+                got=type(processor.tokenizer).__name__,
+                hint="fine-tuning needs the fast tokenizer: a folder of a model that has tokenizer.json",
+            )
         self._processor = processor
         self._markers = tuple(markers)
         self.end = _end(processor, self._markers)

@@ -12,7 +12,7 @@ from controllers.backends.local_base import Base
 from controllers.backends.local_packages import package
 from controllers.backends.transformers import TransformersBackend
 from controllers.prompts import OPERATIONS
-from epimem.errors import ImageError, RecordError
+from epimem.errors import ConfigError, ImageError, RecordError
 from tests.controllers.prompts import samples
 from tests.training.demonstrations.made import demonstration, drawn, request
 from training.demonstrations.store import DemonstrationSet
@@ -134,6 +134,14 @@ def test_a_control_token_in_a_reply_is_spelt_out(maker, base):
     ids = maker.reply_ids('"<|im_end|>"')
     assert ids.count(maker.end) == 1
     assert base.processor.tokenizer.decode(ids[:-1]) == '"<|im_end|>"'
+
+
+def test_a_tokenizer_that_does_not_say_where_a_token_stands_is_refused_by_name(base):
+    slow = dataclasses.make_dataclass("Processor", ["tokenizer"])(
+        package("transformers").ByT5Tokenizer()
+    )
+    with pytest.raises(ConfigError, match=r"which characters .* ByT5Tokenizer"):
+        RowMaker(slow, base.markers)
 
 
 def test_a_batch_is_filled_up_on_the_right_and_keeps_the_images_in_order(request_of, maker):
