@@ -45,7 +45,7 @@ from training.sft.config import BatchSettings, DevSettings, OptimizerSettings, S
 
 FOLDER = Path("train-vision")
 RESULT = "result.json"
-HELD_OUT_SEED = 1000
+HELD_OUT_SEED = 5000
 TOGETHER = 24
 Box = tuple[int, int, int, int]
 Boxes = Mapping[tuple[int, int] | None, Box]
@@ -63,8 +63,8 @@ class Plan:
 
 
 PLAN = Plan(
-    learnt=Counts(gates=1200, regions=2000, others=200),
-    asked=Counts(gates=160, regions=80, others=0),
+    learnt=Counts(gates=10_000, regions=4000, others=200),
+    asked=Counts(gates=320, regions=160, others=0),
     epochs=1,
     start=1500,
 )
@@ -75,7 +75,6 @@ def settings(plan: Plan, seed: int) -> SftConfig:
     return SftConfig(
         method="full",
         vision_tower="learnt",
-        choice_weight=0.1,  # from nothing, the words of a reply have to be learnt too
         epochs=plan.epochs,
         seed=seed,
         checkpointing=False,
@@ -157,12 +156,8 @@ def measured(
         gates: dict[str, list[float]] = {}
         regions: dict[str, list[float]] = {}
         for each in asked:
-            if each.operation == "gate":
-                gates.setdefault(each.group, []).append(float(answer(each) == each.value))
-            elif (wanted := _wanted(each)) is not None:
-                got = answer(each)
-                score = overlap(wanted, got) if got is not None else 0.0
-                regions.setdefault(each.group, []).append(score)
+            into = gates if each.operation == "gate" else regions
+            into.setdefault(each.group, []).append(_score(each, answer(each)))
         found["n"] = {
             "gate": sum(map(len, gates.values())),
             "update": sum(map(len, regions.values())),
@@ -174,6 +169,24 @@ def measured(
     return found
 
 
+def gained(
+    asked: Sequence[Demonstration],
+    trained: Callable[[Demonstration], Any],
+    other: Callable[[Demonstration], Any],
+) -> dict[str, Any]:
+    """Return by how much a model is better than another answer, question by question."""
+    gates: dict[str, list[float]] = {}
+    regions: dict[str, list[float]] = {}
+    for each in asked:
+        into = gates if each.operation == "gate" else regions
+        difference = _score(each, trained(each)) - _score(each, other(each))
+        into.setdefault(each.group, []).append(difference)
+    return {
+        "gate accuracy": asdict(over_groups(gates)),
+        "region IoU": asdict(over_groups(regions)),
+    }
+
+
 def run(folder: Path, plan: Plan, seed: int) -> dict[str, Any]:
     """Return the result of a seed; training goes on where it was interrupted."""
     began = time.monotonic()
@@ -183,15 +196,15 @@ def run(folder: Path, plan: Plan, seed: int) -> dict[str, Any]:
     blind = values(weights, [with_pictures(each, blank) for each in asked])
     mean = boxes(learnt)
     often = round(sum(it.value for it in learnt if it.operation == "gate") / plan.learnt.gates)
-    result = measured(
-        asked,
-        {
-            "constant": lambda it: _constant(it, often, mean, by_size=False),
-            "constant by page size": lambda it: _constant(it, often, mean, by_size=True),
-            "trained": lambda it: _said(sighted[it.id]),
-            "trained, blank pictures": lambda it: _said(blind[it.id]),
-        },
-    )
+    answers: dict[str, Callable[[Demonstration], Any]] = {
+        "constant": lambda it: _constant(it, often, mean, by_size=False),
+        "constant by page size": lambda it: _constant(it, often, mean, by_size=True),
+        "trained": lambda it: _said(sighted[it.id]),
+        "trained, blank pictures": lambda it: _said(blind[it.id]),
+    }
+    result = measured(asked, answers)
+    for other in ("constant", "trained, blank pictures"):
+        result[f"trained less {other}"] = gained(asked, answers["trained"], answers[other])
     result |= {
         "refused": sum(value is None for value in sighted.values()),
         "plan": asdict(plan),
@@ -235,6 +248,14 @@ def _wanted(demonstration: Demonstration) -> Region | None:
     """Return the region that an update has to point to."""
     value = demonstration.value
     return value.evidence.region if isinstance(value, Update) and value.evidence else None
+
+
+def _score(demonstration: Demonstration, got: Any) -> float:
+    """Return 1 or 0 for a gate, the overlap of the region that was wanted and the one that came."""
+    if demonstration.operation == "gate":
+        return float(got == demonstration.value)
+    wanted = _wanted(demonstration)
+    return overlap(wanted, got) if wanted is not None and got is not None else 0.0
 
 
 def _size(demonstration: Demonstration) -> tuple[int, int]:
