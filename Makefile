@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV) && \
 	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip && \
 	$(BIN)/pip install --quiet "torch==2.13.0" && \
-	$(BIN)/pip install --quiet -e ".[encoder,demo,openai,test,check]" && \
+	$(BIN)/pip install --quiet -e ".[encoder,demo,openai,serve,test,check]" && \
 	$(BIN)/pip install --quiet "accelerate==1.15.0" "datasets==5.2.0" "peft==0.21.2" \
 	    "qwen-vl-utils==0.0.14" "trl==1.16.0" && \
 	$(BIN)/pip install --quiet --no-deps "apache-tvm-ffi==0.1.15.post2" "xgrammar==0.2.8" && \

@@ -2,17 +2,19 @@
 
     EpimemError
     ├── ConfigError          bad_config
-    ├── RecordError          bad_json, invalid_field, invalid_text, too_large
+    ├── RecordError          bad_json, bad_request, method_not_allowed, headers_too_large, invalid_field,
+    │                        invalid_text, too_large
     ├── ImageError           invalid_image, image_too_big, unsupported_type, remote_image_refused
     ├── NotFoundError        not_found
-    ├── AccessError          unauthenticated, forbidden_action, text_blocked
+    ├── AccessError          unauthenticated, forbidden_action, text_blocked, host_not_allowed,
+    │                        origin_not_allowed
     ├── BankError
     │   ├── BankConflictError   conflict, idempotency_mismatch, embedding_mismatch, bank_exists
     │   ├── BankFrozenError     bank_frozen
     │   ├── BankBusyError       bank_busy, bank_locked_elsewhere, stale_epoch, not_ready
     │   ├── BankVersionError    bank_too_new, bank_too_old
     │   ├── BankCorruptError    bank_corrupt
-    │   └── StorageError        storage_full, storage_failed, unsafe_bank_location
+    │   └── StorageError        storage_full, storage_failed, unsafe_bank_location, unreachable
     ├── ControllerError      model_failed
     └── PluginError          bad_config (no such entry point)
 
@@ -22,10 +24,14 @@ A refused *proposal* is not a fault: it is a `Rejection` value (`epimem.schema.p
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 EXIT_CODES = {
     "bad_json": 2,
+    "bad_request": 2,
+    "method_not_allowed": 2,
+    "headers_too_large": 2,
     "invalid_field": 2,
     "invalid_text": 2,
     "too_large": 2,
@@ -37,6 +43,8 @@ EXIT_CODES = {
     "tree_limit": 2,
     "unauthenticated": 3,
     "forbidden_action": 3,
+    "host_not_allowed": 3,
+    "origin_not_allowed": 3,
     "not_found": 4,
     "conflict": 5,
     "idempotency_mismatch": 5,
@@ -46,6 +54,7 @@ EXIT_CODES = {
     "bank_too_new": 5,
     "bank_too_old": 5,
     "text_blocked": 5,
+    "unreachable": 6,
     "bank_busy": 6,
     "bank_locked_elsewhere": 6,
     "stale_epoch": 6,
@@ -191,3 +200,64 @@ class ControllerError(EpimemError):
 
 class PluginError(ConfigError):
     """No such controller, importer or command is installed; the message lists those there are."""
+
+
+_KINDS: tuple[tuple[type[EpimemError], tuple[str, ...]], ...] = (
+    (ConfigError, ("bad_config",)),
+    (
+        RecordError,
+        (
+            "bad_json",
+            "bad_request",
+            "method_not_allowed",
+            "headers_too_large",
+            "invalid_field",
+            "invalid_text",
+            "too_large",
+        ),
+    ),
+    (
+        ImageError,
+        ("invalid_image", "image_too_big", "unsupported_type", "remote_image_refused"),
+    ),
+    (NotFoundError, ("not_found",)),
+    (
+        AccessError,
+        (
+            "unauthenticated",
+            "forbidden_action",
+            "text_blocked",
+            "host_not_allowed",
+            "origin_not_allowed",
+        ),
+    ),
+    (
+        BankConflictError,
+        ("conflict", "idempotency_mismatch", "embedding_mismatch", "bank_exists"),
+    ),
+    (BankFrozenError, ("bank_frozen",)),
+    (BankBusyError, ("bank_busy", "bank_locked_elsewhere", "stale_epoch", "not_ready")),
+    (BankVersionError, ("bank_too_new", "bank_too_old")),
+    (BankCorruptError, ("bank_corrupt",)),
+    (StorageError, ("storage_full", "storage_failed", "unsafe_bank_location", "unreachable")),
+    (ControllerError, ("model_failed",)),
+)
+_KIND_OF = {code: kind for kind, codes in _KINDS for code in codes}
+
+
+def fault_of(body: Mapping[str, Any], message: str) -> EpimemError:
+    """Return the fault that `as_dict` told of, as the same class with the same code.
+
+    Args:
+        body: as it came from a server; what is not understood of it is left out.
+        message: used where it brings none.
+    """
+    told = body.get("error")
+    fields: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
+    code = fields.get("code")
+    kind = _KIND_OF.get(code, EpimemError) if isinstance(code, str) else EpimemError
+    names = ("code", "field", "got", "limit", "hint")
+    return kind(
+        str(fields.get("message", message)),
+        **{name: fields[name] for name in names if fields.get(name) is not None},
+    )

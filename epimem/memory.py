@@ -8,7 +8,8 @@ snapshot, restore, diff, freeze, revoke, check
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -263,6 +264,20 @@ class ExperienceMemory:
                 self._roles.empty(role)
                 section = getattr(self.config, role).model_copy(update={"spec": spec})
                 self.config = self.config.model_copy(update={role: section})
+
+    @contextmanager
+    def acting_as(self, caller: Caller) -> Iterator[None]:
+        """Attribute what is done in the block to another caller, and hold it to that one's phase."""
+        former, self.caller = self.caller, caller
+        try:
+            yield
+        finally:
+            self.caller = former
+
+    @property
+    def index_lag(self) -> int:
+        """How many commits the search index has not followed yet; all where it was not loaded."""
+        return self._serving.lag
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -606,6 +621,10 @@ class ExperienceMemory:
                 "hurt": [{"node_id": k, "statement": v} for k, v in (hurt or {}).items()],
             }
         )
+        return self.give_feedback(given)
+
+    def give_feedback(self, given: Feedback) -> Receipt:
+        """Take feedback as a record; see `feedback`."""
         return feedback(self.bank, given, caller=self.caller, now=self._clock())
 
     def tree(self, namespace: str | None = None, at: int | str | None = None) -> Tree | None:

@@ -8,7 +8,7 @@ and a controller that fails gives an empty memory input with a warning, not a cr
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,7 +29,15 @@ from epimem.errors import (
 from epimem.protocols import MemoryController, SelectRequest, TreeOrganizer
 from epimem.schema.ids import IdGenerator, question_key
 from epimem.schema.lesson import AUTHORITIES, Authority
-from epimem.schema.memory_input import Budget, Candidate, MemoryInput, Selection, Verdict
+from epimem.schema.memory_input import (
+    Budget,
+    Candidate,
+    Crop,
+    MemoryInput,
+    Selection,
+    Verdict,
+)
+from epimem.schema.names import checked_id
 from epimem.schema.receipt import Usage
 from epimem.schema.run import MAX_PAGES
 from epimem.schema.tree import Node, family_of
@@ -321,8 +329,9 @@ def logged(bank: Bank, question: Question) -> MemoryInput | None:
     try:
         with bank.side.log() as log:
             row = log.execute(
-                "SELECT answer FROM retrievals WHERE run_id = ? AND reader = ? AND excluded = ?",
-                (question.run_id, question.reader, _excluded(question)),
+                "SELECT answer FROM retrievals"
+                " WHERE run_id = ? AND namespace = ? AND reader = ? AND excluded = ?",
+                (question.run_id, question.namespace, question.reader, _excluded(question)),
             ).fetchone()
     except (StorageError, BankCorruptError):  # the log is no truth of the bank
         return None
@@ -372,6 +381,10 @@ def _log(
                 "INSERT OR IGNORE INTO retrievals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 values,
             )
+            log.executemany(
+                "INSERT OR IGNORE INTO crops VALUES (?, ?)",
+                [(crop.blob, answer.retrieval_id) for crop in answer.crops],
+            )
     except (StorageError, BankCorruptError) as error:
         # A full or failing disk may cost the log of an answer, never the answer.
         remark = f"not logged ({error.code}): feedback on it will not be found"
@@ -379,6 +392,28 @@ def _log(
         return answer.model_copy(update={"warning": warning})
     # Two calls for one run at the same moment: the one that was logged first is the answer.
     return logged(bank, question) or answer
+
+
+def namespace_of(bank: Bank, retrieval_id: str) -> str | None:
+    """Return the namespace that a logged retrieval searched; None where there is no such retrieval."""
+    with bank.side.log() as log:
+        row = log.execute(
+            "SELECT namespace FROM retrievals WHERE retrieval_id = ?",
+            (checked_id(retrieval_id, "retrieval_id"),),
+        ).fetchone()
+    return None if row is None else str(row["namespace"])
+
+
+def shown(bank: Bank, blob: str) -> Iterator[tuple[str, Crop]]:
+    """Yield a crop by the hash of its PNG, with each namespace in which it was shown."""
+    query = (
+        "SELECT namespace, answer FROM crops JOIN retrievals USING (retrieval_id) WHERE blob = ?"
+    )
+    with bank.side.log() as log:
+        rows = log.execute(query, (checked_id(blob, "blob"),)).fetchall()
+    for row in rows:
+        crops = MemoryInput.read(row["answer"]).crops
+        yield row["namespace"], next(crop for crop in crops if crop.blob == blob)
 
 
 def explain(bank: Bank, retrieval_id: str | None = None) -> dict[str, Any] | None:

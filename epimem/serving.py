@@ -90,6 +90,11 @@ class Serving:
             self._recalled = self.bank.encoder
         return self._recall
 
+    @property
+    def lag(self) -> int:
+        """How many commits of the bank the search index has not followed yet."""
+        return self.bank.head_seq - (self._recall.seq if self._recall is not None else 0)
+
     def forget_recall(self) -> None:
         """Begin the recall anew at its next use."""
         if self._recall is not None:

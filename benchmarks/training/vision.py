@@ -155,7 +155,7 @@ def measured(
     for who, answer in answers.items():
         gates: dict[str, list[float]] = {}
         regions: dict[str, list[float]] = {}
-        for each in asked:
+        for each in _counted(asked):
             into = gates if each.operation == "gate" else regions
             into.setdefault(each.group, []).append(_score(each, answer(each)))
         found["n"] = {
@@ -177,7 +177,7 @@ def gained(
     """Return by how much a model is better than another answer, question by question."""
     gates: dict[str, list[float]] = {}
     regions: dict[str, list[float]] = {}
-    for each in asked:
+    for each in _counted(asked):
         into = gates if each.operation == "gate" else regions
         difference = _score(each, trained(each)) - _score(each, other(each))
         into.setdefault(each.group, []).append(difference)
@@ -248,6 +248,11 @@ def _wanted(demonstration: Demonstration) -> Region | None:
     """Return the region that an update has to point to."""
     value = demonstration.value
     return value.evidence.region if isinstance(value, Update) and value.evidence else None
+
+
+def _counted(asked: Sequence[Demonstration]) -> list[Demonstration]:
+    """Return gates, and updates that have to point somewhere."""
+    return [it for it in asked if it.operation == "gate" or _wanted(it) is not None]
 
 
 def _score(demonstration: Demonstration, got: Any) -> float:

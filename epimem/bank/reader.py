@@ -294,6 +294,11 @@ class BankReader:
                 "rejections": steps.rejection_counts(connection),
             }
 
+    def backlog(self) -> reading.Backlog:
+        """Return what waits to be derived and to be placed, and for how long."""
+        with self._db.read() as connection:
+            return reading.backlog(connection, now=self._clock())
+
     def journal_rows(self, *, last: int) -> list[dict[str, Any]]:
         """Return the last journal rows, oldest first."""
         table = tables.journal

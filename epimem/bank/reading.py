@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -126,6 +128,42 @@ def inbox(connection: Connection, namespace: str, *, limit: int) -> tuple[Node, 
         .limit(limit)
     )
     return tuple(rows.to_node(row) for row in connection.execute(query))
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """What waits: runs to be derived, lessons to be placed, and seconds since the oldest came."""
+
+    runs: int
+    run_s: int
+    lessons: int
+    lesson_s: int
+
+
+def backlog(connection: Connection, *, now: float) -> Backlog:
+    """Return what waits in all namespaces.
+
+    Args:
+        connection: in a transaction.
+        now: seconds since 1970.
+    """
+    runs = tables.runs
+    queued = select(func.count(), func.min(runs.c.seq)).where(runs.c.state == "queued")
+    waiting = select(func.count(), func.min(nodes.c.from_seq)).where(
+        nodes.c.to_seq.is_(None), nodes.c.kind == "lesson", nodes.c.parent_id.is_(None)
+    )
+    found = [connection.execute(query).one() for query in (queued, waiting)]
+    (run_count, run_seq), (lesson_count, lesson_seq) = found
+    return Backlog(
+        run_count, _age(connection, run_seq, now), lesson_count, _age(connection, lesson_seq, now)
+    )
+
+
+def _age(connection: Connection, seq: int | None, now: float) -> int:
+    """Return the whole seconds since a commit; 0 for none, and where a clock was set back."""
+    journal = tables.journal
+    at = connection.execute(select(journal.c.at).where(journal.c.seq == seq)).scalar_one_or_none()
+    return 0 if at is None else max(0, int(now - datetime.fromisoformat(at).timestamp()))
 
 
 def inbox_size(connection: Connection, namespace: str) -> int:

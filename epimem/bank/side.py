@@ -28,8 +28,12 @@ CREATE TABLE IF NOT EXISTS retrievals (
     question_key TEXT NOT NULL, items TEXT NOT NULL, answer TEXT NOT NULL, candidates TEXT NOT NULL,
     excluded TEXT NOT NULL DEFAULT '[]'
 );
-CREATE UNIQUE INDEX IF NOT EXISTS once_per_run_and_rest ON retrievals (run_id, reader, excluded)
-    WHERE run_id IS NOT NULL;
+CREATE UNIQUE INDEX IF NOT EXISTS once_per_run_in_a_namespace
+    ON retrievals (run_id, namespace, reader, excluded) WHERE run_id IS NOT NULL;
+DROP INDEX IF EXISTS once_per_run_and_rest;
+CREATE TABLE IF NOT EXISTS crops (
+    blob TEXT NOT NULL, retrieval_id TEXT NOT NULL, PRIMARY KEY (blob, retrieval_id)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS feedback (
     id INTEGER PRIMARY KEY, at TEXT NOT NULL, retrieval_id TEXT NOT NULL, body TEXT NOT NULL
 );
@@ -140,7 +144,7 @@ class Side:
                 named |= {candidate["node_id"] for candidate in json.loads(row["candidates"])}
                 if named & wanted or row["run_id"] in runs:
                     gone.append((row["retrieval_id"],))
-            for table in ("retrievals", "feedback"):
+            for table in ("retrievals", "crops", "feedback"):
                 log.executemany(f"DELETE FROM {table} WHERE retrieval_id = ?", gone)  # noqa: S608
             # A refused reply may quote whatever its model was shown; which items, nobody knows.
             log.execute(_BLANK)

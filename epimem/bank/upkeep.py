@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
+
+from sqlalchemy import update
 
 from epimem.bank import journal, reading, reembed, rows, steps, tables, usage
 from epimem.bank.encoder import EncoderIdentity, NodeVectors
@@ -74,6 +77,22 @@ class BankUpkeep(BankReader):
                 release()
             raise
         release()
+
+    def probe(self) -> None:
+        """Write to the disk and to the database, read it back, and take it back.
+
+        Raises:
+            BankError: that failed; the code says how.
+        """
+        with self._db.write() as connection:
+            # A row that stays as it is still goes through the log and its flush. The file is written
+            # under the lock, so that no purge or freeze meets it.
+            connection.execute(update(tables.bank).values(epoch=tables.bank.c.epoch))
+            name = self._blobs.put(secrets.token_bytes(16))
+            try:
+                self._blobs.get(name)
+            finally:
+                self._blobs.delete(name)
 
     def plant(self, lease: Lease, namespace: str) -> Tree:
         """Return the tree of a namespace, made with an empty root where there is none."""

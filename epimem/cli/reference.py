@@ -66,7 +66,11 @@ def render() -> str:
 def commands() -> Iterator[tuple[str, Command]]:
     """Yield all commands that this distribution brings with what is typed after `epimem`."""
     for command in COMMANDS:
-        yield command.name or "", command
+        if isinstance(command, click.Group):
+            yield from _members(command)
+        else:
+            assert isinstance(command, Command)
+            yield command.name or "", command
     for point in entry_points(group=GROUP):
         if point.dist is not None and point.dist.name == "epimem":
             yield from _members(point.load())

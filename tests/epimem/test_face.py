@@ -205,6 +205,17 @@ def test_every_error_class_has_a_code_of_the_table_and_one_shape():
     assert errors.RETRYABLE - errors.EXIT_CODES.keys() == set()
 
 
+def test_a_fault_that_was_told_is_raised_as_what_it_was():
+    for code in errors.EXIT_CODES.keys() - {"internal", "tree_limit"}:
+        kind = next(kind for kind, codes in errors._KINDS if code in codes)
+        fault = kind("what", code=code, field="where", got=3, limit=2, hint="do")
+        again = errors.fault_of(fault.as_dict(), "lost")
+        assert (type(again), str(again)) == (kind, str(fault))
+    for rubbish in ({}, {"error": 1}, {"error": {"code": ["x"]}}, {"error": {"code": "new"}}):
+        assert type(errors.fault_of(rubbish, "lost")) is errors.EpimemError
+    assert str(errors.fault_of({}, "lost")) == "internal: lost"
+
+
 def test_the_table_in_the_docstring_names_every_code():
     for code in errors.EXIT_CODES.keys() - {"internal", "tree_limit"}:
         assert code in errors.__doc__, code

@@ -85,13 +85,30 @@ def test_a_log_from_before_follow_ups_is_brought_up_to_date(memory):
     memory.bank.side._disconnect()
     with sqlite3.connect(path) as raw:
         raw.executescript(
-            "DROP INDEX once_per_run_and_rest; ALTER TABLE retrievals DROP COLUMN excluded;"
+            "DROP INDEX once_per_run_in_a_namespace; ALTER TABLE retrievals DROP COLUMN excluded;"
             "CREATE UNIQUE INDEX once_per_run ON retrievals (run_id, reader)"
             " WHERE run_id IS NOT NULL;"
         )
     raw.close()
     assert asked(memory, [], run_id=RUN)[0] == first
     assert asked(memory, ids, run_id=RUN)[0] != first
+
+
+def test_one_run_asks_in_two_namespaces_and_a_log_that_knew_one_is_brought_up_to_date(memory):
+    first = memory.retrieve(QUESTION, run_id=RUN)
+    path = memory.bank.side.log_path
+    memory.bank.side._disconnect()
+    with sqlite3.connect(path) as raw:
+        raw.executescript(
+            "DROP INDEX once_per_run_in_a_namespace; CREATE UNIQUE INDEX once_per_run_and_rest"
+            " ON retrievals (run_id, reader, excluded) WHERE run_id IS NOT NULL;"
+        )
+    raw.close()
+    other = memory.retrieve(QUESTION, run_id=RUN, namespace="elsewhere")
+    assert first.items
+    assert other.items == ()
+    assert memory.retrieve(QUESTION, run_id=RUN) == first
+    assert memory.retrieve(QUESTION, run_id=RUN, namespace="elsewhere") == other
 
 
 def test_items_come_in_order_of_nearness_and_a_rule_is_as_near_as_its_best_lesson():

@@ -105,6 +105,22 @@ def test_what_is_right_counts_by_group(found):
     assert "gate accuracy (n 12)" in printed
 
 
+def test_what_is_gained_is_counted_question_by_question(found):
+    def right(it):
+        return it.value if it.operation == "gate" else vision._wanted(it)
+
+    def whole(it):
+        return Region.whole(*vision._size(it)) if updates([it]) else 1 - it.value
+
+    gained, lost, none = (
+        vision.gained(found, *pair) for pair in ((right, whole), (whole, right), (right, right))
+    )
+    assert gained["gate accuracy"]["mean"] == 1
+    assert 0.7 < gained["region IoU"]["low"] <= gained["region IoU"]["mean"] < 1
+    assert lost["region IoU"]["mean"] == pytest.approx(-gained["region IoU"]["mean"])
+    assert none["gate accuracy"]["high"] == none["region IoU"]["high"] == 0
+
+
 def test_the_tokenizer_is_made_for_what_is_read(found, tmp_path):
     from transformers import AutoConfig, AutoTokenizer
 

@@ -27,7 +27,7 @@ def test_the_reference_is_current() -> None:
 def test_the_commands_are_those_of_the_design() -> None:
     designed = (
         "init contribute ingest maintain build retrieve feedback show log explain check stats "
-        "snapshot diff restore freeze revoke import-runs eval reembed"
+        "snapshot diff restore freeze revoke import-runs eval reembed serve mcp token"
     )
     assert set(NAMES) == set(designed.split())
 

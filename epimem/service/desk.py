@@ -1,0 +1,108 @@
+"""One bank at work for many callers: a thread that answers, and one for what may take minutes.
+
+An opened bank is for one thread. Short operations queue for the first; ingest, maintain and revoke go to
+the second, which has the bank opened a second time, so that nobody waits for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+from epimem.errors import BankBusyError
+from epimem.service.operations import OPERATIONS, Opened, perform
+from epimem.service.uploads import Uploads
+
+if TYPE_CHECKING:
+    from epimem.memory import ExperienceMemory
+    from epimem.service.access import Principal
+
+T = TypeVar("T")
+MOST_WAITING = 256
+"""Requests that may wait for a thread; beyond that a caller is told to come back."""
+
+
+class Room:
+    """One thread with the bank opened in it; opened when it is first needed."""
+
+    def __init__(self, name: str, opens: Callable[[], ExperienceMemory]) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._opens = opens
+        self._opened: Opened | None = None
+        self.waiting = 0
+
+    async def run(self, work: Callable[[Opened], T]) -> T:
+        """Do work in the thread; what has begun ends, even where the caller goes away.
+
+        Raises:
+            BankBusyError: `bank_busy`, too many wait already.
+        """
+        if self.waiting >= MOST_WAITING:
+            raise BankBusyError("too many requests wait", got=self.waiting, limit=MOST_WAITING)
+        self.waiting += 1
+        future = asyncio.wrap_future(self._thread.submit(self._do, work))
+        future.add_done_callback(self._left)
+        return await asyncio.shield(future)
+
+    def _left(self, future: asyncio.Future[T]) -> None:
+        self.waiting -= 1
+        if not future.cancelled():
+            future.exception()  # whoever asked may be gone; asyncio would call that a fault
+
+    def _do(self, work: Callable[[Opened], T]) -> T:
+        if self._opened is None:
+            memory = self._opens()
+            self._opened = Opened(memory, Uploads(memory.bank.side.root / "uploads"))
+        return work(self._opened)
+
+    def close(self) -> None:
+        """End what has begun and what waits, and close the bank."""
+        self._thread.submit(self._shut).result()
+        self._thread.shutdown()
+
+    def _shut(self) -> None:
+        if self._opened is not None:
+            self._opened.memory.close()
+            self._opened = None
+
+
+class Desk:
+    """Takes requests for one bank.
+
+    Args:
+        opens: opens the bank; called once in each of the two threads.
+    """
+
+    def __init__(self, opens: Callable[[], ExperienceMemory]) -> None:
+        self._short = Room("epimem-answers", opens)
+        self._long = Room("epimem-works", opens)
+
+    async def perform(self, principal: Principal, name: str, body: bytes) -> bytes:
+        """Do one operation; see `epimem.service.operations.perform`."""
+        room = self._long if OPERATIONS[name].long else self._short
+        return await room.run(functools.partial(_perform, principal, name, body))
+
+    async def run(self, work: Callable[[Opened], T]) -> T:
+        """Do something short with the bank."""
+        return await self._short.run(work)
+
+    async def run_long(self, work: Callable[[Opened], T]) -> T:
+        """Do something with the bank that may take minutes."""
+        return await self._long.run(work)
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait or are at work."""
+        return self._short.waiting + self._long.waiting
+
+    def close(self) -> None:
+        """End what has begun, then close the bank."""
+        for room in (self._short, self._long):
+            room.close()
+
+
+def _perform(principal: Principal, name: str, body: bytes, opened: Opened) -> bytes:
+    return perform(opened, principal, name, body)

@@ -1,0 +1,295 @@
+"""The HTTP transport: `POST /v1/<operation>`, blobs, health, metrics, and MCP under `/mcp`.
+
+Bodies are read by our own strict reader, never by the framework; the framework routes and describes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from epimem.errors import EpimemError, NotFoundError, RecordError
+from epimem.schema.base import Record
+from epimem.service import faults, health, mcp, operations
+from epimem.service.access import Principal, TokenFile
+from epimem.service.desk import Desk
+from epimem.service.door import BLOBS, MCP, Door, DoorSettings
+from epimem.service.messages import ImageReceipt, UploadReceipt
+from epimem.service.metrics import Metrics
+from epimem.service.operations import OPERATIONS, Operation
+
+READ_S = 30.0
+"""How long a body may take to arrive."""
+JSON = "application/json"
+IMAGES = ("image/png", "image/jpeg", "image/webp")
+_HASH = re.compile(r"[0-9a-f]{64}")
+_FAULT = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["code", "message", "request_id"],
+            "properties": {
+                "code": {"type": "string"},
+                "message": {"type": "string"},
+                "request_id": {"type": "string"},
+                "field": {"type": "string"},
+                "hint": {"type": "string"},
+                "limit": {"type": "number"},
+                "got": {},
+            },
+        }
+    },
+}
+
+
+def application(
+    desk: Desk, tokens: TokenFile, settings: DoorSettings, *, version: str
+) -> tuple[ASGIApp, Metrics]:
+    """Return the whole application behind its door, and its counters.
+
+    Args:
+        desk: takes the requests.
+        tokens: who may come in.
+        settings: from where.
+        version: of the package, for the description of the interface.
+    """
+    sessions = mcp.http_sessions(desk, settings)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with sessions.run():
+            yield
+
+    app = FastAPI(
+        title="epimem",
+        version=version,
+        description="One experience bank, protocol epimem/1.",
+        docs_url=None,  # the page would load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        exception_handlers={
+            EpimemError: _told,
+            HTTPException: _unrouted,
+            Exception: _told,
+        },
+    )
+    metrics = Metrics(desk)
+    for operation in OPERATIONS.values():
+        _add_operation(app, desk, operation)
+    _add_blobs(app, desk)
+    _add_probes(app, desk, metrics)
+    app.router.routes.append(Route(MCP, mcp.Endpoint(sessions), methods=["GET", "POST", "DELETE"]))
+    return Door(app, tokens=tokens, settings=settings, seen=metrics.seen), metrics
+
+
+def _add_operation(app: FastAPI, desk: Desk, operation: Operation) -> None:
+    async def handle(request: Request) -> Response:
+        _require_type(request, JSON)
+        body = await _body(request)
+        answer = await desk.perform(principal_of(request), operation.name, body)
+        return Response(answer, media_type=JSON)
+
+    app.post(
+        f"/v1/{operation.name}",
+        summary=operation.summary,
+        operation_id=operation.name,
+        response_class=Response,
+        responses=_responses(operation.answer),
+        openapi_extra={"requestBody": {"required": True, "content": _content(operation.request)}},
+    )(handle)
+
+
+def _add_blobs(app: FastAPI, desk: Desk) -> None:
+    async def put(request: Request, blob: str) -> Response:
+        kind = _require_type(request, JSON, *IMAGES)
+        if not _HASH.fullmatch(blob):
+            raise RecordError("a blob is named by 64 hexadecimal digits", field="blob")
+        principal = principal_of(request)
+        principal.require("contribute")
+        written = await desk.run(lambda opened: opened.uploads.new())
+        try:
+            size = await _stored(request, written, blob)
+            if kind == JSON:
+                await desk.run(lambda opened: opened.uploads.keep(principal.name, written, blob))
+                return _answer(UploadReceipt(blob=blob, bytes=size))
+            data = await asyncio.to_thread(written.read_bytes)
+            receipt = await desk.run(
+                lambda opened: operations.put_image(opened, principal, data, kind)
+            )
+            return _answer(receipt)
+        finally:
+            await asyncio.to_thread(written.unlink, missing_ok=True)
+
+    async def get(request: Request, blob: str) -> Response:
+        principal = principal_of(request)
+        data = await desk.run(lambda opened: operations.crop(opened, principal, blob))
+        return Response(data, media_type="image/png")
+
+    path = f"{BLOBS}{{blob}}"
+    bodies = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in IMAGES}
+    app.put(
+        path,
+        summary="Store an image, or leave a document to contribute; named by its SHA-256.",
+        operation_id="put_blob",
+        response_class=Response,
+        responses=_responses(ImageReceipt, UploadReceipt),
+        openapi_extra={
+            "requestBody": {"required": True, "content": {**bodies, JSON: {"schema": {}}}}
+        },
+    )(put)
+    app.get(
+        path,
+        summary="The PNG of a crop that a retrieval showed.",
+        operation_id="get_blob",
+        response_class=Response,
+        responses={
+            200: {"content": {"image/png": {"schema": {"type": "string", "format": "binary"}}}},
+            "default": _fault_response(),
+        },
+    )(get)
+    app.get(
+        "/v1/items/{node_id}",
+        summary="A live item of the bank.",
+        operation_id="get_item",
+        response_class=Response,
+        responses={200: {"content": {JSON: {"schema": {}}}}, "default": _fault_response()},
+    )(_item(desk))
+
+
+def _item(desk: Desk) -> Callable[[Request, str], Awaitable[Response]]:
+    async def get(request: Request, node_id: str) -> Response:
+        principal = principal_of(request)
+        data = await desk.run(lambda opened: operations.item(opened, principal, node_id))
+        return Response(data, media_type=JSON)
+
+    return get
+
+
+def _add_probes(app: FastAPI, desk: Desk, metrics: Metrics) -> None:
+    async def healthz() -> Response:
+        found = await desk.run(lambda opened: health.answer(opened.memory))
+        failing = not (found.writable or found.frozen)
+        words = b'{"status":"failing"}' if failing else b'{"status":"ok"}'
+        return Response(words, status_code=503 if failing else 200, media_type=JSON)
+
+    async def counters(request: Request) -> Response:
+        principal_of(request).require("read")
+        return Response(*await metrics.page())
+
+    app.get("/healthz", summary="Whether the bank can be read and written; needs no token.")(
+        healthz
+    )
+    app.get("/metrics", summary="Counters for Prometheus.", response_class=Response)(counters)
+
+
+def principal_of(request: Request) -> Principal:
+    """Return who the door let in."""
+    principal: Principal = request.scope["state"]["principal"]
+    return principal
+
+
+def _require_type(request: Request, *kinds: str) -> str:
+    told = request.headers.getlist("content-type")
+    kind, _, parameter = (told[0] if len(told) == 1 else "").partition(";")
+    kind = kind.strip().lower()
+    if kind not in kinds or parameter.strip().lower() not in {"", "charset=utf-8"}:
+        raise RecordError(
+            f"the body is {' or '.join(kinds)}", code="unsupported_type", field="content-type"
+        )
+    return kind
+
+
+async def _body(request: Request) -> bytes:
+    try:
+        async with asyncio.timeout(READ_S):
+            return await request.body()
+    except TimeoutError:
+        raise RecordError("the body did not arrive in time", code="bad_request") from None
+
+
+async def _stored(request: Request, path: Path, blob: str) -> int:
+    """Write a body to a file as it arrives; return its size.
+
+    Raises:
+        RecordError: its hash is another than it was announced as, or it did not arrive in time.
+    """
+    digest, size = hashlib.sha256(), 0
+    with path.open("wb") as file:
+        stream = request.stream()
+        while True:
+            try:
+                async with asyncio.timeout(READ_S):
+                    part = await anext(stream, None)
+            except TimeoutError:
+                raise RecordError("the body did not arrive in time", code="bad_request") from None
+            if part is None:
+                break
+            digest.update(part)
+            size += len(part)
+            await asyncio.to_thread(file.write, part)
+    if digest.hexdigest() != blob:
+        raise RecordError("the hash of the body is another", field="blob", got=digest.hexdigest())
+    return size
+
+
+def _answer(record: Record) -> Response:
+    return Response(record.canonical(), media_type=JSON)
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    found = faults.named(error)
+    state = request.scope.setdefault("state", {})
+    state["code"] = found.code
+    data = faults.body(found, state.get("request_id", ""))
+    return Response(
+        data,
+        status_code=faults.status(found),
+        media_type=JSON,
+        headers=faults.headers(found),
+    )
+
+
+async def _unrouted(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        fault: EpimemError = RecordError(
+            "the method is not one of this path", code="method_not_allowed"
+        )
+    else:
+        fault = NotFoundError("no such path")
+    return await _told(request, fault)
+
+
+def _content(record: type[Record]) -> dict[str, Any]:
+    return {JSON: {"schema": _schema(record)}}
+
+
+def _schema(record: type[Record]) -> dict[str, Any]:
+    """Return the JSON Schema of a record that stands by itself."""
+    return record.model_json_schema()
+
+
+def _responses(*answers: type[Record]) -> dict[int | str, dict[str, Any]]:
+    schemas = [_schema(answer) for answer in answers]
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    return {
+        200: {"description": "Done.", "content": {JSON: {"schema": schema}}},
+        "default": _fault_response(),
+    }
+
+
+def _fault_response() -> dict[str, Any]:
+    return {"description": "Refused or failed.", "content": {JSON: {"schema": _FAULT}}}

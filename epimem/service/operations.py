@@ -1,0 +1,321 @@
+"""What each request of `epimem/1` does to an opened bank; the same for every transport.
+
+`perform` takes the name of an operation and the JSON of its request, and returns the canonical JSON of
+its answer, so that all transports give the same bytes. What may not be seen is answered as what is not
+there: the same error, with the same text.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from epimem.errors import AccessError, BankBusyError, NotFoundError, RecordError
+from epimem.feedback import Feedback
+from epimem.retrieve import namespace_of, shown
+from epimem.schema import strict_json
+from epimem.schema.base import Record
+from epimem.schema.memory_input import MemoryInput
+from epimem.schema.names import checked_name
+from epimem.schema.outcome import SealedOutcome
+from epimem.schema.receipt import Receipt
+from epimem.service import health
+from epimem.service.access import Principal, Right
+from epimem.service.messages import (
+    ContributeRequest,
+    HealthAnswer,
+    HealthRequest,
+    ImageReceipt,
+    IngestAnswer,
+    IngestRequest,
+    MaintainAnswer,
+    MaintainRequest,
+    RetrieveRequest,
+    RevokeAnswer,
+    RevokeRequest,
+    SnapshotReceipt,
+    SnapshotRequest,
+)
+
+if TYPE_CHECKING:
+    from epimem.memory import ExperienceMemory
+    from epimem.service.uploads import Uploads
+
+WAIT_S = 2.0
+"""How long an answer waits for a write that it has to know of."""
+_POLL_S = 0.02
+_READ = frozenset({"namespace", "family", "reader", "run_id", "k", "mode", "budget", "gate"})
+_READ |= {"minimum_authority", "exclude", "images"}
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An opened bank, and where documents wait that were uploaded for it."""
+
+    memory: ExperienceMemory
+    uploads: Uploads
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation: what it takes and gives, the right it needs, and whether it may take minutes."""
+
+    name: str
+    request: type[Record]
+    answer: type[Record]
+    right: Right
+    work: Callable[[Opened, Principal, Any], Record]
+    summary: str
+    long: bool = False
+
+    def read(self, body: bytes) -> Record:
+        """Return the request in a body.
+
+        Raises:
+            RecordError: it is none; names the field.
+        """
+        # A run nests deeper than a request may, and its text is never refused for lone surrogates.
+        holds_run = self.request is ContributeRequest
+        depth = strict_json.RUN_DEPTH if holds_run else strict_json.MAX_DEPTH
+        value = strict_json.loads(body, max_depth=depth, keep_surrogates=holds_run)
+        if not isinstance(value, dict):
+            raise RecordError("a request is an object", got=type(value).__name__)
+        return self.request.read(value)
+
+
+def perform(opened: Opened, principal: Principal, name: str, body: bytes) -> bytes:
+    """Do one operation and return its answer as canonical JSON.
+
+    Args:
+        opened: the bank.
+        principal: on whose behalf.
+        name: a key of `OPERATIONS`.
+        body: the JSON of the request.
+
+    Raises:
+        EpimemError: refused or failed; the code says why.
+    """
+    operation = OPERATIONS[name]
+    principal.require(operation.right)
+    request = operation.read(body)
+    with opened.memory.acting_as(principal.caller):
+        return operation.work(opened, principal, request).canonical()
+
+
+def crop(opened: Opened, principal: Principal, blob: str) -> bytes:
+    """Return the PNG of a crop that was shown in a namespace that the principal sees.
+
+    Raises:
+        NotFoundError: there is none, or none to be seen.
+    """
+    principal.require("read")
+    for space, found in shown(opened.memory.bank, blob):
+        if principal.sees(space):
+            return opened.memory.crop_png(found)
+    raise NotFoundError("no such blob")
+
+
+def item(opened: Opened, principal: Principal, node_id: str) -> bytes:
+    """Return a live node as canonical JSON.
+
+    Raises:
+        NotFoundError: there is none, or none to be seen.
+    """
+    principal.require("read")
+    found = opened.memory.bank.nodes([node_id]).get(node_id)
+    if found is None or not principal.sees(found.namespace):
+        raise NotFoundError("no such item")
+    return found.canonical()
+
+
+def put_image(
+    opened: Opened, principal: Principal, data: bytes, declared: str | None
+) -> ImageReceipt:
+    """Store an image.
+
+    Raises:
+        ImageError: refused by format, size or content.
+    """
+    principal.require("contribute")
+    with opened.memory.acting_as(principal.caller):
+        image = opened.memory.add_image(data, declared=declared)
+    return ImageReceipt(image_id=image.image_id, width=image.width, height=image.height)
+
+
+def wait_for(opened: Opened, seq: int) -> None:
+    """Return when the bank has come to a sequence number.
+
+    Raises:
+        BankBusyError: `not_ready`, it has not within `WAIT_S` seconds.
+    """
+    until = time.monotonic() + WAIT_S
+    while (head := opened.memory.bank.head_seq) < seq:
+        if time.monotonic() > until:
+            raise BankBusyError(
+                "the bank has not come to that write", code="not_ready", got=head, field="at_least"
+            )
+        time.sleep(_POLL_S)
+
+
+def _retrieve(opened: Opened, principal: Principal, request: RetrieveRequest) -> MemoryInput:
+    if request.at_least is not None:
+        wait_for(opened, request.at_least)
+    given = {name: getattr(request, name) for name in _READ}
+    given["namespace"] = _space(opened, principal, request.namespace)
+    return opened.memory.retrieve(request.question, **given)
+
+
+def _contribute(opened: Opened, principal: Principal, request: ContributeRequest) -> Receipt:
+    if (request.item is None) == (request.blob is None):
+        raise RecordError("give either item or blob", field="item, blob")
+    outcome = SealedOutcome.read(request.outcome) if request.outcome is not None else None
+    space = _space(opened, principal, request.namespace)
+    given = request.item
+    return opened.memory.contribute(
+        opened.uploads.get(principal.name, request.blob or "") if given is None else given,
+        outcome=outcome,
+        namespace=space,
+        idempotency_key=request.idempotency_key,
+    )
+
+
+def _feedback(opened: Opened, principal: Principal, request: Feedback) -> Receipt:
+    space = namespace_of(opened.memory.bank, request.retrieval_id)
+    if space is None or not principal.sees(space):
+        raise NotFoundError("no such retrieval in the log", field="retrieval_id")
+    return opened.memory.give_feedback(request)
+
+
+def _snapshot(opened: Opened, _: Principal, request: SnapshotRequest) -> SnapshotReceipt:
+    name = checked_name(request.name, "name")
+    return SnapshotReceipt(name=name, seq=opened.memory.snapshot(name))
+
+
+def _ingest(opened: Opened, _: Principal, request: IngestRequest) -> IngestAnswer:
+    report = opened.memory.ingest(limit=request.limit)
+    return IngestAnswer(
+        states=dict(report.states),
+        lessons=report.lessons,
+        folded=report.folded,
+        refused=dict(report.refused),
+        failures=dict(report.failures),
+        usage=report.usage,
+    )
+
+
+def _maintain(opened: Opened, _: Principal, request: MaintainRequest) -> MaintainAnswer:
+    report = opened.memory.maintain(max_steps=request.max_steps)
+    return MaintainAnswer(
+        steps=report.steps,
+        placed=report.placed,
+        waiting=report.waiting,
+        operations=dict(report.operations),
+        rejections=dict(report.rejections),
+        usage=report.usage,
+    )
+
+
+def _revoke(opened: Opened, _: Principal, request: RevokeRequest) -> RevokeAnswer:
+    scope = opened.memory.revoke(request.target, request.name)
+    return RevokeAnswer(items=len(scope.node_ids), runs=len(scope.run_ids), folds=len(scope.folds))
+
+
+def _health(opened: Opened, principal: Principal, _: HealthRequest) -> HealthAnswer:
+    if principal.namespaces is not None:
+        raise AccessError("counts of the whole bank need a token for all of it", field="namespaces")
+    return health.answer(opened.memory)
+
+
+def _space(opened: Opened, principal: Principal, wanted: str | None) -> str:
+    """Return the namespace of a request, held to those of the principal.
+
+    Raises:
+        NotFoundError: it is not one of them; whether the bank has it is not said.
+    """
+    own = opened.memory.config.namespace
+    if wanted is None:
+        if principal.namespaces is None or own in principal.namespaces:
+            return own
+        if len(principal.namespaces) == 1:
+            return next(iter(principal.namespaces))
+        raise RecordError("name one of the namespaces of the token", field="namespace")
+    space = checked_name(wanted, "namespace")
+    if not principal.sees(space):
+        raise NotFoundError("no such namespace", field="namespace")
+    return space
+
+
+OPERATIONS: dict[str, Operation] = {
+    each.name: each
+    for each in (
+        Operation(
+            "retrieve",
+            RetrieveRequest,
+            MemoryInput,
+            "read",
+            _retrieve,
+            "What the bank knows for a question: rules, one lesson, or nothing.",
+        ),
+        Operation(
+            "contribute",
+            ContributeRequest,
+            Receipt,
+            "contribute",
+            _contribute,
+            "Hand in a run or a ready lesson; durable when acknowledged.",
+        ),
+        Operation(
+            "feedback",
+            Feedback,
+            Receipt,
+            "contribute",
+            _feedback,
+            "Say what became of a question that memory was retrieved for.",
+        ),
+        Operation(
+            "snapshot",
+            SnapshotRequest,
+            SnapshotReceipt,
+            "maintain",
+            _snapshot,
+            "Name the present state of the bank.",
+        ),
+        Operation(
+            "ingest",
+            IngestRequest,
+            IngestAnswer,
+            "maintain",
+            _ingest,
+            "Derive lessons from queued runs.",
+            long=True,
+        ),
+        Operation(
+            "maintain",
+            MaintainRequest,
+            MaintainAnswer,
+            "maintain",
+            _maintain,
+            "Organize the inbox into the tree.",
+            long=True,
+        ),
+        Operation(
+            "revoke",
+            RevokeRequest,
+            RevokeAnswer,
+            "admin",
+            _revoke,
+            "Remove an item, a run or a contributor with everything derived from it.",
+            long=True,
+        ),
+        Operation(
+            "health",
+            HealthRequest,
+            HealthAnswer,
+            "read",
+            _health,
+            "Whether the bank can be read and written, and what waits in it.",
+        ),
+    )
+}
