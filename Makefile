@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # One thread a process: the tests start many, and small matrices are slower on several.
 RUN    := OMP_NUM_THREADS=1 $(BIN)/
 
-.PHONY: demo test test-long test-vllm check fix figures arc metro real-text train-smoke train-proof train-proof-long \
+.PHONY: demo test test-long test-vllm test-clients check fix figures arc metro real-text train-smoke train-proof train-proof-long \
         train-vision clean
 
 # The extra "transformers" in parts: without triton, which only a GPU needs (1 GB), and with torchvision
@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml
 	$(BIN)/pip install --quiet "torch==2.13.0" && \
 	$(BIN)/pip install --quiet -e ".[encoder,demo,openai,serve,test,check]" && \
 	$(BIN)/pip install --quiet "accelerate==1.15.0" "datasets==5.2.0" "peft==0.21.2" \
-	    "qwen-vl-utils==0.0.14" "trl==1.16.0" && \
+	    "qwen-vl-utils==0.0.14" "trl==1.16.0" "deepseek-harness-sdk==0.2.1rc2" && \
 	$(BIN)/pip install --quiet --no-deps "apache-tvm-ffi==0.1.15.post2" "xgrammar==0.2.8" && \
 	$(BIN)/pip install --quiet --no-deps --upgrade --target $(VENV)/beside "torchvision==0.28.0" && \
 	touch $(STAMP) && echo "installed in $$(( $$(date +%s) - start )) s"
@@ -28,7 +28,7 @@ demo: $(STAMP)
 	@$(RUN)python -m benchmarks.arc.demo
 
 test: $(STAMP)
-	$(RUN)python -m pytest -q -m "not long and not vllm" -n 2 --dist loadfile --durations=15
+	$(RUN)python -m pytest -q -m "not long and not vllm and not clients" -n 2 --dist loadfile --durations=15
 
 test-long: $(STAMP)
 	$(RUN)python -m pytest -q -m long --durations=15 --timeout=3600
@@ -53,6 +53,21 @@ $(VLLM_STAMP): pyproject.toml $(HOOK)
 
 test-vllm: $(VLLM_STAMP)
 	OMP_NUM_THREADS=1 $(VLLM)/bin/python -m pytest -q -m vllm tests/controllers/backends tests/training/export --timeout=3600
+
+# Real third-party clients (700 MB): the Codex CLI and MCP tools by npm, CAMEL in an environment of its own,
+# because it needs an older MCP SDK than our server.
+CLIENTS       := .clients
+CLIENTS_STAMP := $(CLIENTS)/.installed
+
+$(CLIENTS_STAMP):
+	mkdir -p $(CLIENTS)
+	npm install --silent --no-audit --no-fund --prefix $(CLIENTS) "@openai/codex@0.171.0"
+	$(PYTHON) -m venv $(CLIENTS)/camel
+	$(CLIENTS)/camel/bin/pip install --quiet --disable-pip-version-check "camel-ai==0.2.90" "mcp<2"
+	touch $(CLIENTS_STAMP)
+
+test-clients: $(STAMP) $(CLIENTS_STAMP)
+	$(RUN)python -m pytest -q -m clients --durations=15
 
 figures: $(STAMP)
 	$(RUN)python -m benchmarks.speed

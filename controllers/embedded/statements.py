@@ -63,6 +63,7 @@ _VERDICT_WORDS = frozenset({"answer", "result", "output"})
 _VERDICT_LINE = re.compile(
     r"(?:[Aa]nswer|ANSWER|[Rr]esult)(?: is\b|:)|[Oo]utput\W{0,4}:|答案[是为:\uff1a]"
 )
+_INSTRUCTING = frozenset({"system", "developer"})
 _OPENING = re.compile(
     r"\A(?:let['\u2019]?s|let us|let me|please|next\b|now\b|here (?:is|are)|step\b)|[:?\uff1f]\Z"
     r"|\b(?:i|we)(?:['\u2019]ll| will| can now| can proceed| need to| shall)\b|\bnext speaker\b"
@@ -160,7 +161,7 @@ def _read(run: Run, turns: Sequence[Turn]) -> list[_Read]:
     roles = {actor.traj: actor.role for actor in run.actors}
     spoken: list[tuple[int, str, bool, bool]] = []
     for index, turn in enumerate(turns):
-        if turn.seq < 0 or not message_text(turn):
+        if turn.seq < 0 or not message_text(turn) or _instructs_the_agents(turn):
             continue
         title = f"{turn.actor} {roles.get(turn.traj or '', '')}"
         source = turn.step.source if turn.step else "agent"
@@ -176,6 +177,11 @@ def _read(run: Run, turns: Sequence[Turn]) -> list[_Read]:
             place = rank / len(spoken)
             read.append(_Read(index, place, speaker, is_checker, is_machine, said, words))
     return read
+
+
+def _instructs_the_agents(turn: Turn) -> bool:
+    """Say whether a turn is what a harness tells its agents before it asks them: nobody found it out."""
+    return turn.step is not None and (turn.step.extra or {}).get("role") in _INSTRUCTING
 
 
 def _tokens(text: str) -> list[str]:

@@ -65,15 +65,17 @@ def render() -> str:
 
 def commands() -> Iterator[tuple[str, Command]]:
     """Yield all commands that this distribution brings with what is typed after `epimem`."""
-    for command in COMMANDS:
+    brought = [
+        point.load()
+        for point in entry_points(group=GROUP)
+        if point.dist is not None and point.dist.name == "epimem"
+    ]
+    for command in (*COMMANDS, *brought):
         if isinstance(command, click.Group):
             yield from _members(command)
         else:
             assert isinstance(command, Command)
             yield command.name or "", command
-    for point in entry_points(group=GROUP):
-        if point.dist is not None and point.dist.name == "epimem":
-            yield from _members(point.load())
 
 
 def _members(group: click.Group) -> Iterator[tuple[str, Command]]:
