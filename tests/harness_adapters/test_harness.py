@@ -136,7 +136,7 @@ def test_the_command_drives_an_installed_harness_and_solves_nothing_twice(instal
         assert again.stdout == first.stdout
         assert len(model.seen) == asked
         for bad, message in (
-            (["--set", "modle=m"], "no such setting"),
+            (["--set", "mdl=m"], "no such setting"),
             ([], "the harness needs --set model"),
             (["--set", "model=m", "--set", "timeout_s=soon"], "a number is needed"),
         ):
