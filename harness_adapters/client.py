@@ -61,9 +61,14 @@ class Client:
         self._transport = transport
 
     @classmethod
-    def local(cls, bank: Path | str | ExperienceMemory) -> Self:
-        """Open a bank in this process, or use one that is open; the opener closes that."""
-        return cls(LocalTransport(bank))
+    def local(cls, bank: Path | str | ExperienceMemory, *, contributor: str | None = None) -> Self:
+        """Open a bank in this process, or use one that is open; the opener closes that.
+
+        Args:
+            bank: a folder or an opened bank.
+            contributor: to whom writes are attributed; as in its settings where None.
+        """
+        return cls(LocalTransport(bank, contributor))
 
     @classmethod
     def http(cls, url: str, token: str, *, timeout_s: float = 60.0) -> Self:

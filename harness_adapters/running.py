@@ -67,14 +67,19 @@ def single(question: str, family: str, images: tuple[Path, ...]) -> list[Todo]:
     return [(Task(question=question, family=family), images)]
 
 
-def bank_of(bank: str, variable: str) -> Client:
+def bank_of(bank: str, variable: str, *, contributor: str | None = None) -> Client:
     """Return the client of a folder, or of a server whose token a variable holds.
+
+    Args:
+        bank: a path or a URL.
+        variable: holds the token.
+        contributor: who contributes to a folder; as in its settings where None.
 
     Raises:
         ConfigError: there is no token.
     """
     if not bank.startswith(("http://", "https://")):
-        return Client.local(bank)
+        return Client.local(bank, contributor=contributor)
     token = os.environ.get(variable)
     if not token:
         raise ConfigError(f"a server needs a token in the variable {variable}", field="BANK")

@@ -7,11 +7,13 @@ steps and named under `retrievals` instead: a lesson must not be learnt again fr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from epimem.compose import PREAMBLE
 from epimem.errors import RecordError
 from epimem.schema import strict_json
 from epimem.schema.run import Answer, Backbone, Cost, Costs, Native, Retrieval, Run, System, Task
@@ -21,8 +23,12 @@ from harness_adapters.documents import FAULTS, MAX_DEPTH, MAX_DOCUMENT, Document
 from harness_adapters.importer import Admit, FieldTally, Imported, Refused, Stamps
 from harness_adapters.pictures import Pictures
 
-RETRIEVE = "epimem_retrieve"
-_ID_LINE = "retrieval_id: "
+# A rendered memory input, with the line that names its retrieval where it came by a tool or a hook.
+_BLOCK = re.compile(
+    rf"(?:retrieval_id: (?P<id>[0-9a-f-]{{36}})\n)?{re.escape(PREAMBLE)}"
+    r"(?:\n<<(?P<mark>[0-9a-f]{24}) item .*?\n<<(?P=mark) end \d+>>)+",
+    re.DOTALL,
+)
 
 
 @dataclass
@@ -134,7 +140,7 @@ def _run(
             tools=None,
             extra={"epimem": {"actors": chains.actors(), "events": []}},
         ),
-        retrievals=tuple(shown.retrievals),
+        retrievals=shown.retrievals,
         answer=Answer(text=chains.answer, finish_reason=session.finish_reason),
         costs=Costs(mas=session.tokens.model_copy(update={"calls": chains.calls})),
         native=Native(format=session.harness, version=session.version),
@@ -144,30 +150,49 @@ def _run(
 
 
 class _Shown:
-    """What a session was shown of a memory by its own tool calls."""
+    """What a session was shown of a memory: by its own tool calls, by a hook, before its prompt."""
 
     def __init__(self) -> None:
-        self._calls: set[str] = set()
-        self.retrievals: list[Retrieval] = []
+        self._found: dict[str, None] = {}
+
+    @property
+    def retrievals(self) -> tuple[Retrieval, ...]:
+        """The retrievals that are named in it, in order."""
+        return tuple(Retrieval(retrieval_id=key) for key in self._found)
 
     def without(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Return a message without what a memory said in it."""
-        for call in message.get("tool_calls") or ():
-            if call["function"]["name"].endswith(RETRIEVE):
-                self._calls.add(call["id"])
-        if message.get("tool_call_id") not in self._calls:
-            return message
+        """Return a message without what a memory said in it; pictures that came with it go as well."""
         content = message.get("content")
-        parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
-        texts = [part["text"] for part in parts if part.get("type") == "text"]
-        told = next((text for text in texts if text.startswith(_ID_LINE)), "")
-        if not told:
+        if isinstance(content, str):
+            return {**message, "content": self._cut(content)}
+        if not isinstance(content, list):
             return message
-        retrieval_id = told.splitlines()[0].removeprefix(_ID_LINE)
-        self.retrievals.append(Retrieval(retrieval_id=retrieval_id))
-        return {**message, "content": memory_note(retrieval_id)}
+        texts = {at: part["text"] for at, part in enumerate(content) if _is_text(part)}
+        cut = {at: self._cut(text) for at, text in texts.items()}
+        if cut == texts:
+            return message
+        told = message.get("role") == "tool"
+        parts = [
+            {**part, "text": cut[at]} if at in cut else part
+            for at, part in enumerate(content)
+            if at in cut or not told
+        ]
+        return {**message, "content": parts}
+
+    def _cut(self, text: str) -> str:
+        return _BLOCK.sub(self._named, text)
+
+    def _named(self, match: re.Match[str]) -> str:
+        found = match["id"] or ""
+        if found:
+            self._found[found] = None
+        return memory_note(found)
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("text"), str)
 
 
 def memory_note(retrieval_id: str) -> str:
     """Return what stands in a run where it was shown a memory."""
-    return f"[memory {retrieval_id}]"
+    return f"[memory {retrieval_id}]" if retrieval_id else "[memory]"

@@ -7,12 +7,14 @@ import threading
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from epimem.errors import EpimemError, NotFoundError, StorageError, fault_of
 from epimem.schema import strict_json
 from epimem.schema.ids import sha256
+from epimem.schema.names import checked_name
 from epimem.service.messages import PROTOCOL
 from epimem.service.operations import Opened, crop, perform, put_image
 from epimem.service.uploads import Uploads
@@ -57,16 +59,20 @@ class LocalTransport:
 
     Args:
         bank: a folder, which is opened and closed here, or an opened bank.
+        contributor: to whom writes are attributed; as in its settings where None.
     """
 
-    def __init__(self, bank: Path | str | ExperienceMemory) -> None:
+    def __init__(self, bank: Path | str | ExperienceMemory, contributor: str | None = None) -> None:
         from epimem.memory import ExperienceMemory
         from epimem.service.access import operator
 
         self._own = not isinstance(bank, ExperienceMemory)
         memory = bank if isinstance(bank, ExperienceMemory) else ExperienceMemory.open(bank)
         self._opened = Opened(memory, Uploads(memory.bank.side.root / "uploads"))
-        self._principal = operator(memory.caller)
+        caller = memory.caller
+        if contributor is not None:
+            caller = replace(caller, contributor=checked_name(contributor, "contributor"))
+        self._principal = operator(caller)
         self._lock = threading.Lock()
 
     def call(self, operation: str, body: bytes) -> bytes:

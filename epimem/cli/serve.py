@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from epimem.cli.mcp_config import CLIENTS, config
 from epimem.cli.options import Phase, bank_argument, command, open_bank, phase_option
 from epimem.cli.output import emit, note
 from epimem.errors import ConfigError
@@ -116,10 +117,13 @@ def _names(host: str) -> tuple[str, ...]:
     summary="Serve a bank to one MCP client over standard input and output.",
     text="For clients that start their servers, as Codex, Claude Code and DeepSeek Harness do: the "
     "tools epimem_retrieve, epimem_contribute and epimem_feedback. Who contributes is said here, not "
-    "by the client.",
+    "by the client.\n\n"
+    "--print-config prints what a client has to be told, with the other options in it: a table for "
+    "Codex's config.toml, an object for the MCP file of Claude Code, a patch (JSON, so YAML) for "
+    "DeepSeek Harness.",
     examples=(
         "epimem mcp my-bank --contributor codex --organisation my-lab",
-        "epimem mcp my-bank --read-only",
+        "epimem mcp my-bank --contributor codex --print-config codex >> ~/.codex/config.toml",
     ),
 )
 @bank_argument
@@ -135,10 +139,19 @@ def _names(host: str) -> tuple[str, ...]:
     help="What may be seen and written; repeatable.  [default: all]",
 )
 @click.option("--read-only", is_flag=True, help="Let nothing be contributed.")
+@click.option(
+    "--print-config",
+    "client",
+    type=click.Choice([*CLIENTS]),
+    help="Print the settings for a client, and serve nothing.",
+)
 @phase_option
+@click.pass_context
 def mcp(
+    context: click.Context,
     bank: Path,
     *,
+    client: str | None,
     contributor: str | None,
     organisation: str | None,
     namespaces: tuple[str, ...],
@@ -146,10 +159,13 @@ def mcp(
     phase: Phase,
 ) -> None:
     """Serve until the client goes away."""
+    if client is not None:
+        click.echo(config(client, bank, _typed(context)))
+        return
     import asyncio
     from importlib.metadata import version
 
-    from epimem import config
+    from epimem import config as settings
     from epimem.bank.intake import Caller
     from epimem.schema.names import checked_name
     from epimem.service.access import Principal
@@ -157,7 +173,7 @@ def mcp(
     from epimem.service.mcp import run_stdio
 
     with open_bank(bank, read_only=True):
-        own = config.load(bank).caller
+        own = settings.load(bank).caller
     rights: tuple[Literal["read", "contribute"], ...]
     rights = ("read",) if read_only else ("read", "contribute")
     principal = Principal(
@@ -175,6 +191,18 @@ def mcp(
         asyncio.run(run_stdio(desk, principal, version=version("epimem")))
     finally:
         desk.close()
+
+
+def _typed(context: click.Context) -> list[str]:
+    """Return the options that were typed, apart from the one that prints."""
+    words: list[str] = []
+    for option in context.command.params:
+        value = context.params.get(option.name or "")
+        if option.name in {"bank", "client"} or not value or value == option.default:
+            continue
+        for each in value if isinstance(value, tuple) else (value,):
+            words += [option.opts[0]] if each is True else [option.opts[0], str(each)]
+    return words
 
 
 @click.group("token", short_help="Make, list and remove the tokens of a bank's server.")

@@ -17,7 +17,7 @@ from epimem.memory import ExperienceMemory
 from harness_adapters import contract
 from harness_adapters.client import Client
 from harness_adapters.fake_model import FakeModel, ToolCall
-from harness_adapters.harness import Driver
+from harness_adapters.harness import Asked, Driver
 from tests.harness_adapters.real_clients import (
     KEY,
     LOCAL,
@@ -60,19 +60,20 @@ SCRIPT = (
 )
 
 
-def codex_session(bank, model, folder, *lines, required=True):
+def printed(client, bank, *options):
+    """Return the settings that the command prints for a client."""
+    words = [sys.executable, "-m", "epimem", "mcp", str(bank), *options, "--print-config", client]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout
+
+
+def codex_session(bank, model, folder, *, without=()):
     """Run `codex exec` with the bank as an MCP server; return the process."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
-    words = [sys.executable, "-m", "epimem", "mcp", str(bank), "--contributor", "codex"]
-    table = [
-        "[mcp_servers.epimem]",
-        f"command = {json.dumps(words[0])}",
-        f"args = {json.dumps(words[1:])}",
-        f"env = {{PYTHONPATH = {json.dumps(str(ROOT))}, OMP_NUM_THREADS = '1'}}",
-        f"required = {json.dumps(required)}",
-        *lines,
-    ]
+    table = printed("codex", bank, "--contributor", "codex").splitlines()
+    table = [line for line in table if not line.startswith(tuple(without))]
+    table.append(f"env = {{PYTHONPATH = {json.dumps(str(ROOT))}, OMP_NUM_THREADS = '1'}}")
     (home / "config.toml").write_text("\n".join(table), "utf-8")
     overrides = [*LOCAL, f'model_providers.local.base_url="{model.url}"']
     settings = [word for override in overrides for word in ("-c", override)]
@@ -88,13 +89,10 @@ def codex_session(bank, model, folder, *lines, required=True):
     )
 
 
-APPROVE = 'default_tools_approval_mode = "approve"'
-
-
 @pytest.mark.clients
 def test_codex_shows_its_model_text_and_picture_of_a_retrieval_and_contributes(bank, tmp_path):
     with FakeModel(SCRIPT, answer="six") as model:
-        done = codex_session(bank, model, tmp_path, APPROVE)
+        done = codex_session(bank, model, tmp_path)
     assert done.returncode == 0, done.stderr
     second, last = model.seen[1], model.seen[2]
     assert contract.LESSON in second.text
@@ -109,15 +107,23 @@ def test_codex_shows_its_model_text_and_picture_of_a_retrieval_and_contributes(b
 @pytest.mark.clients
 def test_codex_needs_no_approval_for_tools_that_say_they_destroy_nothing(bank, tmp_path):
     with FakeModel(SCRIPT, answer="six") as model:
-        codex_session(bank, model, tmp_path)
+        codex_session(bank, model, tmp_path, without=["default_tools_approval_mode"])
     assert contract.LESSON in model.seen[1].text
     assert '"status":"stored"' in model.seen[2].text
 
 
 @pytest.mark.clients
+def test_codex_without_required_leaves_out_a_server_that_does_not_start(tmp_path):
+    with FakeModel(SCRIPT, answer="six") as model:
+        done = codex_session(tmp_path / "nowhere", model, tmp_path, without=["required"])
+    assert done.returncode == 0
+    assert not any("epimem" in tool.name for tool in model.seen[0].tools)
+
+
+@pytest.mark.clients
 def test_codex_with_a_required_server_that_is_not_there_ends_before_any_answer(tmp_path):
     with FakeModel(SCRIPT) as model:
-        done = codex_session(tmp_path / "nowhere", model, tmp_path, APPROVE)
+        done = codex_session(tmp_path / "nowhere", model, tmp_path)
     assert done.returncode != 0
     assert model.seen == []
 
@@ -127,18 +133,10 @@ def dsh_session(bank, model, folder, *, images):
     made = dsh_at(model.url)
     rows = made._patch()
     rows[-1]["insert"][0]["config"]["providers"]["local"]["models"][0]["input"] = images
-    server = {
-        "serverName": "epimem",
-        "transport": "stdio",
-        "command": sys.executable,
-        "args": ["-m", "epimem", "mcp", str(bank), "--contributor", "dsh"],
-        "env": {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        "failOnStartupError": True,
-    }
-    entry = {"id": "epimem", "name": "@deepseek-ai/dsh-mcp-client", "config": server}
-    made._patch = lambda: [*rows, {"insert": [entry]}]
-    from harness_adapters.harness import Asked
-
+    (inserted,) = json.loads(printed("dsh", bank, "--contributor", "dsh"))
+    environment = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    inserted["insert"][0]["config"]["env"] = environment
+    made._patch = lambda: [*rows, inserted]
     folder.mkdir()
     return made.solve(Asked(contract.QUESTION, (), "", (), folder))
 

@@ -74,6 +74,12 @@ def test_what_a_harness_adds_by_itself_is_no_question_and_no_lesson(case, album)
         assert word not in said
 
 
+def test_what_memory_says_in_a_prompt_or_a_hook_is_cut_out_and_nothing_else(album):
+    (found,) = read(*CASES["camel"], album)
+    (asked,) = (step for step in found.run.trajectory.steps if step.source == "user")
+    assert asked.text.split("\n\n") == ["[memory]", QUESTION]
+
+
 def test_reading_a_log_again_gives_the_same_content(case, album):
     first, second = (read(*CASES[case], album)[0].run for _ in range(2))
     assert first.run_id != second.run_id

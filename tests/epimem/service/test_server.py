@@ -10,6 +10,7 @@ import signal
 import subprocess
 import threading
 import time
+import tomllib
 from pathlib import Path
 
 import httpx2
@@ -260,6 +261,29 @@ def test_tokens_are_made_listed_and_removed(make_bank):
     assert made["token"] not in json.dumps(listed)
     assert run("remove", str(bank), "one") == [{"removed": "one"}]
     assert run("list", str(bank)) == []
+
+
+@pytest.mark.parametrize("client", ["codex", "claude", "dsh"])
+def test_a_client_can_be_told_how_to_start_the_server(make_bank, client):
+    bank = make_bank()
+    options = ["--contributor", "me", "--namespace", "a", "--namespace", "b", "--read-only"]
+    done = subprocess.run(
+        command("mcp", str(bank), *options, "--print-config", client),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    if client == "codex":
+        told = tomllib.loads(done.stdout)["mcp_servers"]["epimem"]
+        assert told["required"] is True
+    elif client == "claude":
+        told = json.loads(done.stdout)["mcpServers"]["epimem"]
+    else:
+        told = json.loads(done.stdout)[0]["insert"][0]["config"]
+        assert told["failOnStartupError"] is True
+    words = [told["command"], *told["args"]]
+    assert words == [*command("mcp", str(bank)), *options]
 
 
 # -- the desk
