@@ -8,6 +8,7 @@ and a controller that fails gives an empty memory input with a warning, not a cr
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -43,6 +44,8 @@ from epimem.schema.run import MAX_PAGES
 from epimem.schema.tree import Node, family_of
 
 ADDED_RULES = 4
+SHARING, SHARE = 3, 0.4
+"""From how many organisations on candidates are shared out, and the largest share of one."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,7 @@ def retrieve(
     if len(found.candidates) >= min(candidates, MAX_K):
         found, nodes = _with_rules(bank, question, found, nodes)
     sources = bank.nodes([key for node in nodes.values() for key in node.supported_by])
+    found = replace(found, candidates=shared_out(found.candidates, nodes, sources))
     selection, warning, usage = _select(
         bank, roles, question, found, (nodes, sources), budget=budget, strict=strict_selection
     )
@@ -197,6 +201,54 @@ def _with_rules(
             nodes = {**nodes, node.node_id: node}
     added.sort(key=lambda candidate: -candidate.rank_score)
     return replace(found, candidates=(*found.candidates, *added[:ADDED_RULES])), nodes
+
+
+def shared_out(
+    candidates: tuple[Candidate, ...], nodes: Mapping[str, Node], sources: Mapping[str, Node]
+) -> tuple[Candidate, ...]:
+    """Leave out the last candidates of an organisation that would have more than two of five (ours).
+
+    That is done where at least three organisations have one that passes the floor: one writer may not
+    crowd out the others, and where there are no others nothing is lost. What several organisations
+    support belongs to none.
+
+    Args:
+        candidates: best first.
+        nodes: the candidates' nodes.
+        sources: the lessons that rules and summaries among them rest on.
+    """
+    owners = {it.node_id: _owner(nodes.get(it.node_id), sources) for it in candidates}
+    passing = [owners[it.node_id] for it in candidates if it.passes]
+    if len({owner for owner in passing if owner}) < SHARING:
+        return candidates
+    most = max(1, int(len(passing) * SHARE))
+    kept, taken = [], Counter[str]()
+    for candidate in candidates:
+        owner = owners[candidate.node_id]
+        if candidate.passes and owner:
+            taken[owner] += 1
+            if taken[owner] > most:
+                continue
+        kept.append(candidate)
+    return tuple(kept)
+
+
+def _owner(node: Node | None, sources: Mapping[str, Node]) -> str:
+    """Return the organisation that alone stands behind a node, empty where there are several."""
+    if node is None:
+        return ""
+    lessons = (
+        [node]
+        if node.lesson is not None
+        else [sources[key] for key in node.supported_by if key in sources]
+    )
+    found = {
+        support.organisation
+        for each in lessons
+        if each.lesson is not None
+        for support in each.lesson.supports
+    }
+    return next(iter(found)) if len(found) == 1 else ""
 
 
 def _had(bank: Bank, question: Question) -> frozenset[str]:
