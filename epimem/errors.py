@@ -7,7 +7,7 @@
     ├── ImageError           invalid_image, image_too_big, unsupported_type, remote_image_refused
     ├── NotFoundError        not_found
     ├── AccessError          unauthenticated, forbidden_action, text_blocked, host_not_allowed,
-    │                        origin_not_allowed
+    │                        origin_not_allowed, quota_exceeded
     ├── BankError
     │   ├── BankConflictError   conflict, idempotency_mismatch, embedding_mismatch, bank_exists
     │   ├── BankFrozenError     bank_frozen
@@ -55,6 +55,7 @@ EXIT_CODES = {
     "bank_too_old": 5,
     "text_blocked": 5,
     "unreachable": 6,
+    "quota_exceeded": 7,
     "bank_busy": 6,
     "bank_locked_elsewhere": 6,
     "stale_epoch": 6,
@@ -66,7 +67,9 @@ EXIT_CODES = {
     "storage_failed": 9,
     "internal": 70,
 }
-RETRYABLE = frozenset({"bank_busy", "bank_locked_elsewhere", "not_ready", "model_failed"})
+RETRYABLE = frozenset(
+    {"bank_busy", "bank_locked_elsewhere", "not_ready", "model_failed", "quota_exceeded"}
+)
 
 
 class EpimemError(Exception):
@@ -229,6 +232,7 @@ _KINDS: tuple[tuple[type[EpimemError], tuple[str, ...]], ...] = (
             "text_blocked",
             "host_not_allowed",
             "origin_not_allowed",
+            "quota_exceeded",
         ),
     ),
     (

@@ -18,6 +18,7 @@ from epimem.operations.rules import relevel
 from epimem.schema.base import Record
 from epimem.schema.lesson import VerdictSource
 from epimem.schema.receipt import Receipt
+from epimem.schema.secrets import scrubbed_text
 from epimem.schema.text import GuidanceText, LessonText
 from epimem.schema.tree import family_of
 
@@ -45,7 +46,7 @@ class Feedback(Record):
 
 
 def feedback(bank: Bank, given: Feedback, *, caller: Caller, now: float) -> Receipt:
-    """Count feedback once per question and reader.
+    """Count feedback once per question and reader; secrets in its texts are replaced first.
 
     Raises:
         NotFoundError: no such retrieval in this log.
@@ -58,15 +59,33 @@ def feedback(bank: Bank, given: Feedback, *, caller: Caller, now: float) -> Rece
         raise RecordError("feedback names an item that was not shown", field="helped, hurt")
     if given.verdict is None and not named:
         raise RecordError("feedback says nothing", hint="give a verdict, helped or hurt")
+    given, secrets = _scrubbed(given)
     if bank.frozen is not None or caller.phase == "evaluation":
         kept = _set_aside(bank, given, now)
-        return Receipt(
-            status="stored" if kept else "duplicate", id=given.retrieval_id, seq=bank.head_seq
-        )
+        return _receipt(bank, given, stored=kept, secrets=secrets)
     counted = _count(bank, given, shown, items, caller)
     demote(bank, items)
-    status: Literal["stored", "duplicate"] = "stored" if counted else "duplicate"
-    return Receipt(status=status, id=given.retrieval_id, seq=bank.head_seq)
+    return _receipt(bank, given, stored=counted, secrets=secrets)
+
+
+def _receipt(bank: Bank, given: Feedback, *, stored: bool, secrets: int) -> Receipt:
+    return Receipt(
+        status="stored" if stored else "duplicate",
+        id=given.retrieval_id,
+        seq=bank.head_seq,
+        redacted=secrets,
+    )
+
+
+def _scrubbed(given: Feedback) -> tuple[Feedback, int]:
+    """Return feedback without secrets in its texts, and how many there were."""
+    comment, found = scrubbed_text(given.comment)
+    hurt = []
+    for item in given.hurt:
+        statement, more = scrubbed_text(item.statement)
+        hurt.append(item.model_copy(update={"statement": statement}))
+        found += more
+    return given.model_copy(update={"comment": comment, "hurt": tuple(hurt)}), found
 
 
 def _retrieval(bank: Bank, retrieval_id: str) -> dict[str, Any]:

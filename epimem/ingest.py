@@ -22,6 +22,7 @@ from epimem.protocols import Derived, DeriveRequest, MemoryController, Reply
 from epimem.schema.contribution import read_lesson
 from epimem.schema.lesson import IndexText, LessonDraft
 from epimem.schema.receipt import Receipt, Usage
+from epimem.schema.secrets import redacted, scrubbed
 from epimem.schema.text import TAG_BYTES, TITLE_BYTES, clean_text
 
 Vectorize = Callable[[Sequence[IndexText]], Sequence[NodeVectors | None]]
@@ -234,7 +235,7 @@ def _finish(
             nothing=nothing,
         )
 
-    nothing = reply.value.nothing if not drafts else ""
+    nothing = redacted(reply.value.nothing)[0] if not drafts else ""
     try:
         try:
             receipts = commit()
@@ -259,6 +260,8 @@ def _finish(
 
 
 def _fail(bank: Bank, queued: QueuedRun, reason: str, report: IngestReport) -> None:
+    # A back end may echo its key in the fault that it reports.
+    reason, _ = redacted(reason)
     bank.fail_derivation(queued, reason=reason)
     report.states["queued"] += 1
     report.failures[reason] += 1
@@ -287,8 +290,9 @@ def _sound(drafts: Sequence[LessonDraft], queued: QueuedRun) -> tuple[list[Lesso
             faults.append("contradiction: positive guidance from a run judged wrong")
         else:
             try:
-                # Read again: what was built with `model_copy` was never checked.
-                sound.append(read_lesson(_of_run(draft, queued)))
+                # Read again: what was built with `model_copy` was never checked. The run is without
+                # secrets, but what a controller wrote may put one together, or come from elsewhere.
+                sound.append(scrubbed(read_lesson(_of_run(draft, queued)))[0])
             except RecordError as error:
                 faults.append(f"{error.code}: {error.field}: {error.message}")
     return sound, faults

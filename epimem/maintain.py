@@ -17,6 +17,7 @@ from typing import Any
 from epimem import calls
 from epimem.bank.bank import Bank
 from epimem.bank.costs import Costs
+from epimem.bank.quarantine import is_aside
 from epimem.bank.steps import LEASE_S, Lease, OpenStep
 from epimem.config import TreeConfig
 from epimem.errors import BankConflictError, ControllerError
@@ -91,6 +92,8 @@ def maintain(
     # The lease outlasts one call of a model, and is renewed while a batch of them takes longer.
     with bank.lease(ttl_s=LEASE_S + deadline_s) as lease:
         for namespace in bank.namespaces():
+            if is_aside(namespace):
+                continue
             worker = _Worker(bank, organizer, namer, settings, ids, lease, report, deadline_s)
             worker.run(namespace, max_steps, progress)
     return report

@@ -24,6 +24,7 @@ from epimem.bank.encoder import identity_of, load_encoder
 from epimem.bank.failpoints import failpoint
 from epimem.bank.intake import Caller
 from epimem.bank.journal import Clock, wall_clock
+from epimem.bank.quarantine import Waiting, aside, is_aside
 from epimem.build import BuildReport, ImportedRecord, RefusedRecord, Rejects
 from epimem.build import build as run_build
 from epimem.config import Config, GateMode
@@ -53,6 +54,7 @@ from epimem.schema.names import checked_id, checked_name, checked_title
 from epimem.schema.outcome import SealedOutcome
 from epimem.schema.receipt import Receipt
 from epimem.schema.run import Run
+from epimem.schema.secrets import scrubbed
 from epimem.schema.tree import Tree
 from epimem.serving import Serving
 
@@ -296,30 +298,37 @@ class ExperienceMemory:
         outcome: SealedOutcome | None = None,
         namespace: str | None = None,
         idempotency_key: str | None = None,
+        quarantine: bool = False,
     ) -> Receipt:
         """Hand in a run (queued for ingest) or a ready lesson (in the inbox at once).
 
         Durable when this returns; no model is called. The same run again is a `duplicate`, the same
-        lesson from another question is `folded` into the first as evidence.
+        lesson from another question is `folded` into the first as evidence. Secrets in its texts are
+        replaced before it is looked at any further; `redacted` of the receipt counts them.
+        In `quarantine` it is seen by no question and no job until it is approved.
 
         Raises:
             RecordError: not a run or lesson, or the outcome of another run; names the field.
             AccessError: revoked text, or an oracle outcome in the evaluation phase.
         """
-        record = read_contribution(item)
+        record, secrets = scrubbed(read_contribution(item))
+        found = {"redacted": secrets.total()}
         space = self._space(namespace)
+        if quarantine:
+            space = aside(space)
         if idempotency_key is not None:
             checked_id(idempotency_key, "idempotency_key")
         if isinstance(record, Run):
             if outcome is not None and outcome.run_id != record.run_id:
                 raise RecordError("the outcome is of another run", field="outcome.run_id")
-            return self.bank.add_run(
+            queued = self.bank.add_run(
                 record,
                 outcome,
                 caller=self.caller,
                 namespace=space,
                 idempotency_key=idempotency_key,
             )
+            return _received(queued, found, quarantine=quarantine)
         if outcome is not None:
             raise RecordError("an outcome belongs to a run", field="outcome")
 
@@ -332,12 +341,35 @@ class ExperienceMemory:
                 idempotency_key=idempotency_key,
             )
 
-        return self._serving.following(add)
+        return _received(self._serving.following(add), found, quarantine=quarantine)
+
+    def quarantined(self, *, limit: int = 100) -> list[Waiting]:
+        """Return what waits for review: lessons, then runs, oldest first; so many of either."""
+        return self.bank.quarantined(limit=limit)
+
+    def approve(self, item_id: str) -> Receipt:
+        """Let a lesson or run out of quarantine into the namespace that it was meant for.
+
+        Raises:
+            NotFoundError: nothing of that id waits.
+        """
+        self._require_construction("approve")
+        return self.bank.approve(checked_id(item_id, "approve"), caller=self.caller)
+
+    def refuse(self, item_id: str) -> None:
+        """Revoke what waits in quarantine: its text goes, and cannot be offered again.
+
+        Raises:
+            NotFoundError: nothing of that id waits.
+        """
+        self.revoke(self.bank.quarantined_kind(checked_id(item_id, "refuse")), item_id)
 
     def _space(self, namespace: str | None) -> str:
         """Return a namespace as its lessons carry it; the configured one for None only."""
         if namespace is None:
             return self.config.namespace
+        if is_aside(namespace):
+            raise RecordError("names that begin so are kept for quarantine", field="namespace")
         return checked_name(namespace, "namespace")
 
     def ingest(self, *, limit: int | None = None, progress: Progress | None = None) -> IngestReport:
@@ -718,6 +750,12 @@ def _caller(config: Config, phase: Phase, given: Caller | None) -> Caller:
         organisation=config.caller.organisation,
         phase=phase,
     )
+
+
+def _received(receipt: Receipt, found: dict[str, int], *, quarantine: bool) -> Receipt:
+    """Return a receipt with what else is to be said of the contribution."""
+    aside = quarantine and receipt.status in {"stored", "folded", "queued"}
+    return receipt.model_copy(update={**found, **({"status": "quarantined"} if aside else {})})
 
 
 def _holds(path: Path, digest: str) -> bool:

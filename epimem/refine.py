@@ -111,6 +111,30 @@ class Refinement:
         """Whether another attempt may be made: some are left, and no update said stop."""
         return len(self.attempts) < self.max_attempts and not self.memory.stop
 
+    def resume(self, memory: WorkingMemory, *, made: int) -> None:
+        """Go on from a memory that the caller kept, after some attempts.
+
+        Args:
+            memory: W as an earlier update left it.
+            made: attempts that were made before, without their traces.
+
+        Raises:
+            RecordError: the memory points into an image that is none of the question's, or no attempt
+                is left.
+        """
+        if not 0 <= made < self.max_attempts:
+            raise RecordError("no attempt is left", field="attempt", got=made + 1)
+        sizes = {page.image_id: (page.width, page.height) for page in self.pages}
+        if memory.evidence is not None:
+            region = memory.evidence.region
+            if sizes.get(memory.evidence.image_id) != (region.width, region.height):
+                raise RecordError(
+                    "the memory points into an image that is none of the question's",
+                    field="memory.evidence",
+                )
+        self.attempts[:] = [Attempt(None)] * made
+        self.memories[:] = [memory]
+
     def memory_input(self) -> MemoryInput:
         """Return what goes into the next attempt: nothing at first, then W by its gate."""
         memory = self.memory

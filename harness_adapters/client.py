@@ -11,6 +11,7 @@ tool for (images, snapshots, upkeep) is refused there with `not_found`.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -32,6 +33,10 @@ from epimem.service.messages import (
     MaintainAnswer,
     MaintainRequest,
     RetrieveRequest,
+    ReviewAnswer,
+    ReviewRequest,
+    ReviseAnswer,
+    ReviseRequest,
     RevokeAnswer,
     RevokeRequest,
     SnapshotReceipt,
@@ -165,6 +170,17 @@ class Client:
         )
         return Receipt.read(self._call("feedback", given))
 
+    def revise(self, question: str, **given: Any) -> ReviseAnswer:
+        """Revise the memory of one question after an attempt; see `ReviseRequest` for the keywords.
+
+        Args:
+            question: as it is asked.
+            given: `images` as files' bytes; the others as in the request.
+        """
+        images = [base64.b64encode(data).decode("ascii") for data in given.pop("images", ())]
+        request = ReviseRequest.read(_plain({"question": question, "images": images, **given}))
+        return ReviseAnswer.read(self._call("revise", request))
+
     # -- pictures ----------------------------------------------------------------------------------
 
     def add_image(self, data: bytes) -> ImageReceipt:
@@ -198,6 +214,11 @@ class Client:
     def revoke(self, target: Literal["item", "run", "contributor"], name: str) -> RevokeAnswer:
         """Remove something for good, with everything derived from it."""
         return RevokeAnswer.read(self._call("revoke", RevokeRequest(target=target, name=name)))
+
+    def review(self, *, approve: Sequence[str] = (), refuse: Sequence[str] = ()) -> ReviewAnswer:
+        """Approve or refuse what other organisations handed in, and return what waits."""
+        request = ReviewRequest(approve=tuple(approve), refuse=tuple(refuse))
+        return ReviewAnswer.read(self._call("review", request))
 
     def health(self) -> HealthAnswer:
         """Return whether the bank can be read and written, and what waits in it."""

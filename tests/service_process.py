@@ -55,6 +55,7 @@ def grant(bank: Path, name: str, *rights: str, **more: object) -> str:
         "contributor": name,
         "organisation": "local",
         "rights": list(rights),
+        "writes_per_minute": 0,
         **more,
     }
     TokenFile(token_file(bank)).add(Grant.read(values), token)

@@ -26,6 +26,7 @@ from epimem.bank import (
     intake,
     journal,
     purge,
+    quarantine,
     reading,
     reembed,
     revocation,
@@ -364,6 +365,15 @@ class Bank(BankUpkeep):
             for run_id in waiting:
                 run_queue.set_state(commit, run_id, retry_at=0)
         return len(waiting)
+
+    def approve(self, item_id: str, *, caller: Caller) -> Receipt:
+        """Let out of quarantine what waits under an id.
+
+        Raises:
+            NotFoundError: nothing of that id waits.
+        """
+        with self._commit("approve", caller.contributor) as commit:
+            return quarantine.approve(commit, item_id)
 
     # -- versions and revocation -----------------------------------------------------------------
 

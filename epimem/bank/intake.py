@@ -116,11 +116,16 @@ def store_lesson(
     """
     _refuse_blocked(commit.connection, draft)
     _check_images(commit.connection, draft.evidence)
-    key = fold_key(draft, namespace)
-    same = _fold_match.first(commit.connection, {"key": key})
+    same = same_lesson(commit.connection, fold_key(draft, namespace))
     if same is not None:
-        return _fold(commit, rows.live_row(commit.connection, same[0]), draft, origin)
+        return fold(commit, same, draft, origin)
     return _insert(commit, draft, vectors, origin=origin, namespace=namespace, ids=ids)
+
+
+def same_lesson(connection: Connection, key: str) -> Any:
+    """Return the live row of the lesson with a fold key, None where there is none."""
+    same = _fold_match.first(connection, {"key": key})
+    return None if same is None else rows.live_row(connection, same[0])
 
 
 def _insert(
@@ -218,7 +223,7 @@ def _evidence_of(draft: LessonDraft, origin: Origin, question: str = "") -> tupl
     )
 
 
-def _fold(commit: Commit, row: object, draft: LessonDraft, origin: Origin) -> Receipt:
+def fold(commit: Commit, row: object, draft: LessonDraft, origin: Origin) -> Receipt:
     """Add a copy to the lesson that says the same: its support, and what it knows besides.
 
     Evidence and cautions are taken up only from a copy of at least the lesson's authority, so that

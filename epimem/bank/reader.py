@@ -8,13 +8,14 @@ from __future__ import annotations
 import time
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from sqlalchemy import func, select
 
 from epimem.bank import (
     check,
     creation,
+    quarantine,
     reading,
     revocation,
     run_queue,
@@ -293,6 +294,35 @@ class BankReader:
                 "operations": steps.operation_counts(connection),
                 "rejections": steps.rejection_counts(connection),
             }
+
+    def quarantined(self, *, limit: int) -> list[quarantine.Waiting]:
+        """Return what waits for review, lessons first, oldest first; at most so many of either kind."""
+        with self._db.read() as connection:
+            return quarantine.waiting(connection, limit=limit)
+
+    def quarantine_counts(self) -> tuple[int, int]:
+        """Return how many lessons and how many runs wait for review."""
+        with self._db.read() as connection:
+            return quarantine.counts(connection)
+
+    def quarantined_kind(self, item_id: str) -> Literal["item", "run"]:
+        """Return what waits for review under an id.
+
+        Raises:
+            NotFoundError: nothing does.
+        """
+        with self._db.read() as connection:
+            return quarantine.kind_of(connection, item_id)
+
+    def known_lessons(self, contributor: str) -> int:
+        """Return how many lessons of a contributor stand outside quarantine."""
+        with self._db.read() as connection:
+            return quarantine.known(connection, contributor)
+
+    def standing_lessons(self, contributor: str) -> int:
+        """Return how many lessons of a contributor stand, in quarantine or not."""
+        with self._db.read() as connection:
+            return quarantine.known(connection, contributor, waiting=True)
 
     def backlog(self) -> reading.Backlog:
         """Return what waits to be derived and to be placed, and for how long."""

@@ -148,9 +148,14 @@ def backlog(connection: Connection, *, now: float) -> Backlog:
         now: seconds since 1970.
     """
     runs = tables.runs
-    queued = select(func.count(), func.min(runs.c.seq)).where(runs.c.state == "queued")
+    queued = select(func.count(), func.min(runs.c.seq)).where(
+        runs.c.state == "queued", ~runs.c.namespace.startswith(tables.QUARANTINE, autoescape=True)
+    )
     waiting = select(func.count(), func.min(nodes.c.from_seq)).where(
-        nodes.c.to_seq.is_(None), nodes.c.kind == "lesson", nodes.c.parent_id.is_(None)
+        ~nodes.c.namespace.startswith(tables.QUARANTINE, autoescape=True),
+        nodes.c.to_seq.is_(None),
+        nodes.c.kind == "lesson",
+        nodes.c.parent_id.is_(None),
     )
     found = [connection.execute(query).one() for query in (queued, waiting)]
     (run_count, run_seq), (lesson_count, lesson_seq) = found

@@ -6,7 +6,7 @@ or it is still `queued`, with a reason and a time for the next try after a faile
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -84,6 +84,11 @@ def checksum(row: Any) -> str:
         row.lessons,
     )
     return sha256("\x1f".join("" if part is None else str(part) for part in parts).encode())
+
+
+def checksum_of(values: Mapping[str, Any]) -> str:
+    """Return the checksum of a run about to be written."""
+    return checksum(_Row(**values))
 
 
 class _Row:
@@ -182,6 +187,7 @@ def due(
         select(runs)
         .where(
             runs.c.state == "queued",
+            ~runs.c.namespace.startswith(tables.QUARANTINE, autoescape=True),
             or_(runs.c.retry_at <= int(now), runs.c.retry_at > int(now) + LAST_RETRY_S),
         )
         .order_by(runs.c.seq)

@@ -20,6 +20,8 @@ from sqlalchemy import (
 )
 
 FORMAT = 1
+# Begins the namespaces of what waits for review (`epimem.bank.quarantine`).
+QUARANTINE = "?/"
 APPLICATION_ID = 0x45504D42  # "EPMB", so that a foreign SQLite file is told apart
 
 metadata = MetaData()

@@ -13,6 +13,7 @@ from epimem.cli.evaluate import eval_
 from epimem.cli.history import diff, freeze, restore, revoke, snapshot
 from epimem.cli.reembed import reembed
 from epimem.cli.report import check, log, stats
+from epimem.cli.review import review
 from epimem.cli.serve import mcp, serve, token
 from epimem.cli.show import show
 
@@ -39,6 +40,7 @@ COMMANDS = (
     serve,
     mcp,
     token,
+    review,
     eval_,
 )
 

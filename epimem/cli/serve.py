@@ -252,9 +252,26 @@ def token() -> None:
     help="What may be seen and written; repeatable.  [default: all]",
 )
 @phase_option
+@click.option(
+    "--writes-per-minute",
+    "writes",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=60,
+    show_default=True,
+    help="Most writes of the contributor in a minute; 0: no bound.",
+)
+@click.option(
+    "--lessons",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=10_000,
+    show_default=True,
+    help="Most lessons of the contributor; 0: no bound.",
+)
 @click.option("--days", metavar="N", type=click.IntRange(min=1), help="Let it expire after N days.")
 @tokens_option
-def add(
+def add(  # noqa: PLR0913 - options of one command
     bank: Path,
     *,
     name: str,
@@ -263,6 +280,8 @@ def add(
     organisation: str,
     namespaces: tuple[str, ...],
     phase: Phase,
+    writes: int,
+    lessons: int,
     days: int | None,
     tokens: Path | None,
 ) -> None:
@@ -281,6 +300,8 @@ def add(
             "rights": list(rights),
             "namespaces": list(namespaces),
             "phase": phase,
+            "writes_per_minute": writes,
+            "lessons": lessons,
             "expires_at": int(time.time()) + days * DAY_S if days else 0,
         }
     )

@@ -6,7 +6,9 @@ from typing import Literal
 
 from epimem.schema.base import Record, StrictFloat, StrictInt
 
-ReceiptStatus = Literal["stored", "folded", "duplicate", "queued", "rejected", "nothing"]
+ReceiptStatus = Literal[
+    "stored", "folded", "duplicate", "queued", "quarantined", "rejected", "nothing"
+]
 RunState = Literal["queued", "derived", "nothing", "rejected"]
 
 
@@ -34,8 +36,10 @@ class Receipt(Record):
 
     `stored` a lesson is in the inbox; `folded` it was added to `id` as evidence; `queued` a run waits
     for ingest; `duplicate` the same run is here already as `id`; `nothing` a run with nothing to
-    learn; `rejected` nothing was stored, `reason` says why. `searchable` tells how it is found, and
+    learn; `quarantined` it is stored and waits for review; `rejected` nothing was stored, `reason` says
+    why. `searchable` tells how it is found, and
     `truncated_tokens` how many tokens of the index text its vector does not contain (0 normally).
+    `redacted` is how many secrets were replaced in what was handed in, before anything was stored.
     """
 
     status: ReceiptStatus
@@ -44,3 +48,4 @@ class Receipt(Record):
     reason: str = ""
     searchable: Literal["dense", "lexical", "no"] = "no"
     truncated_tokens: StrictInt = 0
+    redacted: StrictInt = 0

@@ -22,6 +22,7 @@ from epimem.errors import AccessError, BankConflictError, ConfigError, NotFoundE
 from epimem.schema.base import Record, StrictInt
 from epimem.schema.ids import sha256
 from epimem.schema.text import NameText
+from epimem.service.quotas import MOST_LESSONS, WRITES_PER_MINUTE, Quota
 
 Right = Literal["read", "contribute", "maintain", "admin"]
 RIGHTS: tuple[Right, ...] = get_args(Right)
@@ -37,7 +38,7 @@ class Grant(Record):
 
     `rights` are single: `contribute` does not include `read`. `namespaces` empty: all of the bank;
     `maintain` and `admin` reach all of it, and are granted for all of it only. `expires_at` is in
-    seconds since 1970, 0 for never.
+    seconds since 1970, 0 for never. `writes_per_minute` and `lessons` bound the contributor, 0: not.
     """
 
     name: NameText
@@ -47,6 +48,8 @@ class Grant(Record):
     rights: tuple[Right, ...] = Field(min_length=1)
     namespaces: tuple[NameText, ...] = ()
     phase: Phase = "construction"
+    writes_per_minute: StrictInt = Field(default=WRITES_PER_MINUTE, ge=0)
+    lessons: StrictInt = Field(default=MOST_LESSONS, ge=0)
     expires_at: StrictInt = Field(default=0, ge=0)
 
 
@@ -65,12 +68,14 @@ class Principal:
         caller: what the bank attributes writes to.
         rights: what may be done.
         namespaces: what may be seen and written; None for all.
+        quota: how much may be written; None: without bound.
     """
 
     name: str
     caller: Caller
     rights: frozenset[Right]
     namespaces: frozenset[str] | None = None
+    quota: Quota | None = None
 
     def require(self, right: Right) -> None:
         """Check for a right.
@@ -157,6 +162,7 @@ class TokenFile:
             caller=Caller(grant.contributor, grant.organisation, grant.phase),
             rights=frozenset(grant.rights),
             namespaces=frozenset(grant.namespaces) or None,
+            quota=Quota(grant.writes_per_minute, grant.lessons),
         )
 
     def _current(self) -> dict[str, Grant]:

@@ -30,6 +30,9 @@ JSON_BYTES = 1024 * 1024
 MCP_BYTES = 4 * 1024 * 1024
 BLOBS = "/v1/blobs/"
 MCP = "/mcp"
+REVISE = "/v1/revise"
+REVISE_BYTES = 16 * 1024 * 1024
+"""Its question's images come along; nothing of them is kept."""
 OPEN_PATHS = frozenset({"/healthz"})
 """What needs no token: a probe that says `ok` or not, and nothing else."""
 
@@ -203,6 +206,8 @@ def limit_of(path: str) -> int:
     """Return how many bytes a body for this path may have."""
     if path.startswith(BLOBS):
         return MAX_BYTES
+    if path == REVISE:
+        return REVISE_BYTES
     return MCP_BYTES if path == MCP else JSON_BYTES
 
 

@@ -37,6 +37,7 @@ STATUS = {
     "invalid_image": 422,
     "remote_image_refused": 422,
     "tree_limit": 422,
+    "quota_exceeded": 429,
     "headers_too_large": 431,
     "internal": 500,
     "model_failed": 502,

@@ -11,15 +11,20 @@ from typing import Any, Literal
 from pydantic import Field
 
 from epimem.config import GateMode
+from epimem.operations.update import VisualMode
+from epimem.refine import MAX_ATTEMPTS
 from epimem.schema.base import Record, StrictBool, StrictInt
 from epimem.schema.lesson import Authority
-from epimem.schema.memory_input import Budget
-from epimem.schema.receipt import Usage
+from epimem.schema.memory_input import Budget, MemoryInput
+from epimem.schema.receipt import Receipt, Usage
 from epimem.schema.run import MAX_PAGES
+from epimem.schema.text import RunText
+from epimem.schema.working_memory import WorkingMemory
 
 PROTOCOL = "epimem/1"
 MAX_EXCLUDED = 256
 MAX_CANDIDATES = 50
+MAX_REVISE_IMAGES = 8
 
 
 class RetrieveRequest(Record):
@@ -132,6 +137,68 @@ class RevokeAnswer(Record):
     items: StrictInt = 0
     runs: StrictInt = 0
     folds: StrictInt = 0
+
+
+class ReviewRequest(Record):
+    """What is let out of quarantine and what is refused, by id; the list that is left comes back."""
+
+    approve: tuple[str, ...] = Field(default=(), max_length=MAX_EXCLUDED)
+    refuse: tuple[str, ...] = Field(default=(), max_length=MAX_EXCLUDED)
+    limit: StrictInt = Field(default=100, ge=0, le=1000)
+
+
+class WaitingItem(Record):
+    """One thing in quarantine; `text` is a lesson's guidance, or a run's question key."""
+
+    id: str
+    kind: Literal["lesson", "run"]
+    namespace: str
+    contributor: str
+    organisation: str
+    text: str
+
+
+class ReviewAnswer(Record):
+    """Receipts of what was approved, what was refused, and what waits: a list, and all counts."""
+
+    approved: tuple[Receipt, ...] = ()
+    refused: tuple[str, ...] = ()
+    waiting: tuple[WaitingItem, ...] = ()
+    lessons: StrictInt = 0
+    runs: StrictInt = 0
+
+
+class ReviseRequest(Record):
+    """One attempt at a question, and the memory that it was made with; the caller keeps both.
+
+    `images` are the question's files (PNG, JPEG, WebP) in base64, in page order. `attempt` counts the
+    attempt that was just made, from 1. Nothing of it is kept, and nothing enters the bank.
+    """
+
+    question: str
+    images: tuple[str, ...] = Field(default=(), max_length=MAX_REVISE_IMAGES)
+    memory: WorkingMemory = WorkingMemory()
+    answer: str | None = None
+    trace: RunText = ""
+    attempt: StrictInt = Field(default=1, ge=1, le=MAX_ATTEMPTS)
+    max_attempts: StrictInt = Field(default=MAX_ATTEMPTS, ge=1, le=MAX_ATTEMPTS)
+    visual: VisualMode = "evolving"
+    gate: GateMode | None = None
+    budget: Budget | None = None
+
+
+class ReviseAnswer(Record):
+    """The memory for the next attempt, the input that it makes, and that input's crops in base64.
+
+    `refused` says why a proposal was not taken; the memory is then what it was. `may_attempt` is false
+    where the answer was judged ready or no attempt is left.
+    """
+
+    memory: WorkingMemory
+    input: MemoryInput
+    crops: tuple[str, ...] = ()
+    may_attempt: StrictBool = True
+    refused: str = ""
 
 
 class HealthRequest(Record):

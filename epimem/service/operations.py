@@ -7,9 +7,10 @@ there: the same error, with the same text.
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from epimem.errors import AccessError, BankBusyError, NotFoundError, RecordError
@@ -20,6 +21,7 @@ from epimem.schema.base import Record
 from epimem.schema.memory_input import MemoryInput
 from epimem.schema.names import checked_name
 from epimem.schema.outcome import SealedOutcome
+from epimem.schema.proposal import Rejection
 from epimem.schema.receipt import Receipt
 from epimem.service import health
 from epimem.service.access import Principal, Right
@@ -33,11 +35,17 @@ from epimem.service.messages import (
     MaintainAnswer,
     MaintainRequest,
     RetrieveRequest,
+    ReviewAnswer,
+    ReviewRequest,
+    ReviseAnswer,
+    ReviseRequest,
     RevokeAnswer,
     RevokeRequest,
     SnapshotReceipt,
     SnapshotRequest,
+    WaitingItem,
 )
+from epimem.service.quotas import Quotas
 
 if TYPE_CHECKING:
     from epimem.memory import ExperienceMemory
@@ -45,6 +53,8 @@ if TYPE_CHECKING:
 
 WAIT_S = 2.0
 """How long an answer waits for a write that it has to know of."""
+TRUSTED_AFTER = 20
+"""Lessons of a contributor of another organisation that have to stand before others come in unseen."""
 _POLL_S = 0.02
 _READ = frozenset({"namespace", "family", "reader", "run_id", "k", "mode", "budget", "gate"})
 _READ |= {"minimum_authority", "exclude", "images"}
@@ -52,10 +62,11 @@ _READ |= {"minimum_authority", "exclude", "images"}
 
 @dataclass(frozen=True)
 class Opened:
-    """An opened bank, and where documents wait that were uploaded for it."""
+    """An opened bank, where documents wait that were uploaded for it, and what was written lately."""
 
     memory: ExperienceMemory
     uploads: Uploads
+    quotas: Quotas = field(default_factory=Quotas)
 
 
 @dataclass(frozen=True)
@@ -100,6 +111,8 @@ def perform(opened: Opened, principal: Principal, name: str, body: bytes) -> byt
     operation = OPERATIONS[name]
     principal.require(operation.right)
     request = operation.read(body)
+    if operation.right == "contribute":
+        _spend(opened, principal)
     with opened.memory.acting_as(principal.caller):
         return operation.work(opened, principal, request).canonical()
 
@@ -139,9 +152,23 @@ def put_image(
         ImageError: refused by format, size or content.
     """
     principal.require("contribute")
+    _spend(opened, principal)
     with opened.memory.acting_as(principal.caller):
         image = opened.memory.add_image(data, declared=declared)
     return ImageReceipt(image_id=image.image_id, width=image.width, height=image.height)
+
+
+def _spend(opened: Opened, principal: Principal) -> None:
+    """Count one write of a principal.
+
+    Raises:
+        AccessError: `quota_exceeded`.
+    """
+    if principal.quota is not None:
+        name = principal.caller.contributor
+        opened.quotas.spend(
+            name, principal.quota, lambda: opened.memory.bank.standing_lessons(name)
+        )
 
 
 def wait_for(opened: Opened, seq: int) -> None:
@@ -178,7 +205,15 @@ def _contribute(opened: Opened, principal: Principal, request: ContributeRequest
         outcome=outcome,
         namespace=space,
         idempotency_key=request.idempotency_key,
+        quarantine=_is_strange(opened, principal),
     )
+
+
+def _is_strange(opened: Opened, principal: Principal) -> bool:
+    """Say whether a contributor is of another organisation, and too few of his lessons were let in."""
+    if principal.caller.organisation == opened.memory.config.caller.organisation:
+        return False
+    return opened.memory.bank.known_lessons(principal.caller.contributor) < TRUSTED_AFTER
 
 
 def _feedback(opened: Opened, principal: Principal, request: Feedback) -> Receipt:
@@ -220,6 +255,56 @@ def _maintain(opened: Opened, _: Principal, request: MaintainRequest) -> Maintai
 def _revoke(opened: Opened, _: Principal, request: RevokeRequest) -> RevokeAnswer:
     scope = opened.memory.revoke(request.target, request.name)
     return RevokeAnswer(items=len(scope.node_ids), runs=len(scope.run_ids), folds=len(scope.folds))
+
+
+def _review(opened: Opened, _: Principal, request: ReviewRequest) -> ReviewAnswer:
+    receipts = tuple(opened.memory.approve(item_id) for item_id in request.approve)
+    for item_id in request.refuse:
+        opened.memory.refuse(item_id)
+    lessons, runs = opened.memory.bank.quarantine_counts()
+    return ReviewAnswer(
+        approved=receipts,
+        refused=request.refuse,
+        waiting=tuple(
+            WaitingItem(**vars(each)) for each in opened.memory.quarantined(limit=request.limit)
+        ),
+        lessons=lessons,
+        runs=runs,
+    )
+
+
+def _revise(opened: Opened, _: Principal, request: ReviseRequest) -> ReviseAnswer:
+    session = opened.memory.start_refine(
+        request.question,
+        images=[_from_base64(image, at) for at, image in enumerate(request.images)],
+        max_attempts=request.max_attempts,
+        visual=request.visual,
+        gate=request.gate,
+        budget=request.budget,
+    )
+    try:
+        session.resume(request.memory, made=request.attempt - 1)
+        found = session.propose_update(request.answer, request.trace)
+        given = session.memory_input()
+        return ReviseAnswer(
+            memory=session.memory,
+            input=given,
+            crops=tuple(
+                base64.b64encode(opened.memory.crop_png(crop)).decode("ascii")
+                for crop in given.crops
+            ),
+            may_attempt=session.may_attempt,
+            refused=found.reason if isinstance(found, Rejection) else "",
+        )
+    finally:
+        session.finish()
+
+
+def _from_base64(text: str, at: int) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        raise RecordError("not base64", field=f"images.{at}") from None
 
 
 def _health(opened: Opened, principal: Principal, _: HealthRequest) -> HealthAnswer:
@@ -275,6 +360,15 @@ OPERATIONS: dict[str, Operation] = {
             "Say what became of a question that memory was retrieved for.",
         ),
         Operation(
+            "revise",
+            ReviseRequest,
+            ReviseAnswer,
+            "read",
+            _revise,
+            "Revise the memory of one question after an attempt; the bank keeps nothing of it.",
+            long=True,
+        ),
+        Operation(
             "snapshot",
             SnapshotRequest,
             SnapshotReceipt,
@@ -307,6 +401,15 @@ OPERATIONS: dict[str, Operation] = {
             "admin",
             _revoke,
             "Remove an item, a run or a contributor with everything derived from it.",
+            long=True,
+        ),
+        Operation(
+            "review",
+            ReviewRequest,
+            ReviewAnswer,
+            "admin",
+            _review,
+            "Approve or refuse what other organisations handed in, and list what waits.",
             long=True,
         ),
         Operation(

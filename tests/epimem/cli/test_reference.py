@@ -27,7 +27,7 @@ def test_the_reference_is_current() -> None:
 def test_the_commands_are_those_of_the_design() -> None:
     designed = (
         "init contribute ingest maintain build retrieve feedback show log explain check stats "
-        "snapshot diff restore freeze revoke import-runs eval reembed serve mcp token"
+        "snapshot diff restore freeze revoke import-runs eval reembed serve mcp token review"
     )
     assert set(NAMES) == set(designed.split())
 
@@ -40,7 +40,7 @@ def test_every_command_explains_itself_with_an_example(
     text = capsys.readouterr().out
 
     command = TYPED[name]
-    subject = "" if name.split()[0] in {"train", "run"} else " my-bank"
+    subject = "" if name.split(maxsplit=1)[0] in {"train", "run"} else " my-bank"
     assert "Examples:" in text
     assert len(command.help or "") > 100
     assert command.examples

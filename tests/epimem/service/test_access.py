@@ -70,6 +70,7 @@ def body_of(operation, scope):
     """Return a request that would be good for somebody who may do everything."""
     bodies = {
         "retrieve": {"question": QUESTION},
+        "revise": {"question": QUESTION},
         "contribute": {"item": {"guidance": f"Look twice at {scope}.", "title": "looking"}},
         "feedback": {"retrieval_id": "none", "verdict": "right"},
         "snapshot": {"name": f"s-{next(NUMBERS)}"},

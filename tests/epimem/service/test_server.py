@@ -16,6 +16,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from epimem.bank.intake import Caller
 from epimem.errors import EpimemError
 from epimem.memory import ExperienceMemory
 from epimem.schema.ids import uuid7
@@ -334,3 +335,55 @@ def test_a_desk_tells_callers_to_come_back_when_too_many_wait():
     asyncio.run(crowd())
     desk.close()
     assert slow.closed
+
+
+# -- quarantine
+
+
+def test_what_another_organisation_hands_in_waits_until_twenty_of_its_lessons_stand(
+    make_bank, tmp_path
+):
+    bank = make_bank()
+    admin = grant(bank, "admin", "read", "admin")
+    with serving(bank, log=tmp_path / "log") as server:
+        server.tokens["stranger"] = grant(
+            bank, "stranger", "read", "contribute", organisation="elsewhere"
+        )
+        with client_of(server, "stranger") as stranger, Client.http(server.url, admin) as operator:
+            for number in range(20):
+                receipt = stranger.contribute(lesson(100 + number, question_key="q"))
+                assert receipt.status == "quarantined"
+                assert not any(
+                    item.node_id == receipt.id for item in stranger.retrieve(QUESTION).items
+                )
+                left = operator.review(approve=[receipt.id])
+                assert (left.lessons, left.runs) == (0, 0)
+                assert left.approved[0].status == "stored"
+            assert stranger.contribute(lesson(130)).status == "stored"
+            assert stranger.contribute(run_record("theirs")).status == "queued"
+
+
+def test_the_command_approves_and_refuses(make_bank):
+    bank = make_bank()
+    with ExperienceMemory.open(bank) as memory, memory.acting_as(Caller("them", "elsewhere")):
+        ids = [memory.contribute(lesson(200 + n), quarantine=True).id for n in range(3)]
+
+    def run(*words):
+        done = subprocess.run(
+            command("review", str(bank), *words),
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+    listed, told = run()
+    assert [each["id"] for each in listed] == ids
+    assert "3 lessons and 0 runs wait" in told
+    decided, _ = run("--approve", ids[0], "--refuse", ids[1])
+    assert [each.get("status") or each.get("refused") for each in decided[:2]] == ["stored", ids[1]]
+    assert [each["id"] for each in decided[2:]] == [ids[2]]
+    last, told = run("--approve-all-of", "them")
+    assert [each["status"] for each in last] == ["stored"]
+    assert "0 lessons" in told
