@@ -241,6 +241,11 @@ class ExperienceMemory:
         return self._serving.encoder
 
     @property
+    def loaded_encoder(self) -> Encoder | None:
+        """The text encoder, if something has needed it already."""
+        return self._serving.loaded
+
+    @property
     def recall(self) -> Recall:
         """Recall over this bank; follows its journal."""
         return self._serving.recall

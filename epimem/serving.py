@@ -70,6 +70,11 @@ class Serving:
         return self._encoder
 
     @property
+    def loaded(self) -> Encoder | None:
+        """The encoder that serves, None before it was needed and where the bank has none."""
+        return self._encoder
+
+    @property
     def recall(self) -> Recall:
         """Recall over this bank; follows its journal."""
         if self._recalled != self.bank.encoder:

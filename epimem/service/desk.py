@@ -13,11 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from epimem.errors import BankBusyError
+from epimem.service.ahead import Ahead, texts_of
 from epimem.service.operations import OPERATIONS, Opened, perform
 from epimem.service.uploads import Uploads
 
 if TYPE_CHECKING:
     from epimem.memory import ExperienceMemory
+    from epimem.protocols import Encoder
     from epimem.service.access import Principal
 
 T = TypeVar("T")
@@ -32,6 +34,7 @@ class Room:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._opens = opens
         self._opened: Opened | None = None
+        self._encoder: Encoder | None = None
         self.waiting = 0
 
     async def run(self, work: Callable[[Opened], T]) -> T:
@@ -56,7 +59,15 @@ class Room:
         if self._opened is None:
             memory = self._opens()
             self._opened = Opened(memory, Uploads(memory.bank.side.root / "uploads"))
-        return work(self._opened)
+        done = work(self._opened)
+        # Taken anew each time: another process may give the bank another one.
+        self._encoder = self._opened.memory.loaded_encoder
+        return done
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """The encoder of the bank, None before it was opened and where it has none."""
+        return self._encoder
 
     def close(self) -> None:
         """End what has begun and what waits, and close the bank."""
@@ -79,10 +90,14 @@ class Desk:
     def __init__(self, opens: Callable[[], ExperienceMemory]) -> None:
         self._short = Room("epimem-answers", opens)
         self._long = Room("epimem-works", opens)
+        self._ahead = Ahead()
 
     async def perform(self, principal: Principal, name: str, body: bytes) -> bytes:
         """Do one operation; see `epimem.service.operations.perform`."""
         room = self._long if OPERATIONS[name].long else self._short
+        encoder = self._short.encoder
+        if encoder is not None and self._short.waiting:
+            await self._ahead.encode(encoder, texts_of(name, body))
         return await room.run(functools.partial(_perform, principal, name, body))
 
     async def run(self, work: Callable[[Opened], T]) -> T:
@@ -100,6 +115,7 @@ class Desk:
 
     def close(self) -> None:
         """End what has begun, then close the bank."""
+        self._ahead.close()
         for room in (self._short, self._long):
             room.close()
 
