@@ -32,6 +32,7 @@ READ_S = 30.0
 """How long a body may take to arrive."""
 JSON = "application/json"
 IMAGES = ("image/png", "image/jpeg", "image/webp")
+_REFERENCE = "#/components/schemas/{model}"
 _HASH = re.compile(r"[0-9a-f]{64}")
 _FAULT = {
     "type": "object",
@@ -91,8 +92,37 @@ def application(
         _add_operation(app, desk, operation)
     _add_blobs(app, desk)
     _add_probes(app, desk, metrics)
-    app.router.routes.append(Route(MCP, mcp.Endpoint(sessions), methods=["GET", "POST", "DELETE"]))
+    _describe(app)
+    # Without sessions there is nothing to listen to and nothing to delete.
+    app.router.routes.append(Route(MCP, mcp.Endpoint(sessions), methods=["POST"]))
     return Door(app, tokens=tokens, settings=settings, seen=metrics.seen), metrics
+
+
+def _describe(app: FastAPI) -> None:
+    """Let the description hold the records that others refer to, and say that a token is needed."""
+    made = app.openapi
+
+    def described() -> dict[str, Any]:
+        found = made()
+        parts = found.setdefault("components", {})
+        parts["schemas"] = {**parts.get("schemas", {}), **_parts()}
+        parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        found["security"] = [{"token": []}]
+        found["paths"]["/healthz"]["get"]["security"] = []
+        return found
+
+    app.openapi = described  # type: ignore[method-assign] # how FastAPI says to extend it
+
+
+def _parts() -> dict[str, Any]:
+    """Return the schemas of all records that stand inside requests and answers, by name."""
+    found: dict[str, Any] = {}
+    for record in (
+        *(operation.request for operation in OPERATIONS.values()),
+        *(operation.answer for operation in OPERATIONS.values()),
+    ):
+        found |= record.model_json_schema(ref_template=_REFERENCE).get("$defs", {})
+    return found
 
 
 def _add_operation(app: FastAPI, desk: Desk, operation: Operation) -> None:
@@ -189,10 +219,15 @@ def _add_probes(app: FastAPI, desk: Desk, metrics: Metrics) -> None:
         principal_of(request).require("read")
         return Response(*await metrics.page())
 
+    plain: dict[str, Any] = {
+        "response_class": Response,
+        "responses": {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+        | {"default": _fault_response()},
+    }
     app.get("/healthz", summary="Whether the bank can be read and written; needs no token.")(
         healthz
     )
-    app.get("/metrics", summary="Counters for Prometheus.", response_class=Response)(counters)
+    app.get("/metrics", summary="Counters for Prometheus.", **plain)(counters)
 
 
 def principal_of(request: Request) -> Principal:
@@ -270,7 +305,21 @@ async def _unrouted(request: Request, error: Exception) -> Response:
         )
     else:
         fault = NotFoundError("no such path")
-    return await _told(request, fault)
+    told = await _told(request, fault)
+    if error.status_code == 405:
+        told.headers["allow"] = ", ".join(_methods(request))
+    return told
+
+
+def _methods(request: Request) -> list[str]:
+    """Return all methods of a path; the framework knows one route of it at a time."""
+    path = request.scope["path"]
+    return sorted(
+        method
+        for route in request.app.router.routes
+        if isinstance(route, Route) and route.path_regex.match(path)
+        for method in route.methods or ()
+    )
 
 
 def _content(record: type[Record]) -> dict[str, Any]:
@@ -278,8 +327,10 @@ def _content(record: type[Record]) -> dict[str, Any]:
 
 
 def _schema(record: type[Record]) -> dict[str, Any]:
-    """Return the JSON Schema of a record that stands by itself."""
-    return record.model_json_schema()
+    """Return the JSON Schema of a record; records inside it are referred to."""
+    schema = record.model_json_schema(ref_template=_REFERENCE)
+    schema.pop("$defs", None)
+    return schema
 
 
 def _responses(*answers: type[Record]) -> dict[int | str, dict[str, Any]]:
