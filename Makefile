@@ -61,7 +61,8 @@ CLIENTS_STAMP := $(CLIENTS)/.installed
 
 $(CLIENTS_STAMP):
 	mkdir -p $(CLIENTS)
-	npm install --silent --no-audit --no-fund --prefix $(CLIENTS) "@openai/codex@0.171.0"
+	npm install --silent --no-audit --no-fund --prefix $(CLIENTS) "@openai/codex@0.171.0" \
+	    "@modelcontextprotocol/inspector@0.15.0" "@modelcontextprotocol/conformance@0.1.16" "node@22"
 	$(PYTHON) -m venv $(CLIENTS)/camel
 	$(CLIENTS)/camel/bin/pip install --quiet --disable-pip-version-check "camel-ai==0.2.90" "mcp<2"
 	touch $(CLIENTS_STAMP)
