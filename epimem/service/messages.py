@@ -23,6 +23,7 @@ from epimem.schema.working_memory import WorkingMemory
 
 PROTOCOL = "epimem/1"
 MAX_EXCLUDED = 256
+MAX_KEY = 256
 MAX_CANDIDATES = 50
 MAX_REVISE_IMAGES = 8
 
@@ -39,7 +40,7 @@ class RetrieveRequest(Record):
     namespace: str | None = None
     family: str = ""
     reader: str = ""
-    run_id: str | None = None
+    run_id: str | None = Field(default=None, max_length=MAX_KEY)
     k: StrictInt | None = Field(default=None, ge=1, le=MAX_CANDIDATES)
     mode: Literal["fused", "dense", "lexical"] | None = None
     budget: Budget | None = None
@@ -59,7 +60,7 @@ class ContributeRequest(Record):
     blob: str | None = None
     outcome: dict[str, Any] | None = None
     namespace: str | None = None
-    idempotency_key: str | None = None
+    idempotency_key: str | None = Field(default=None, max_length=MAX_KEY)
 
 
 class ImageReceipt(Record):
