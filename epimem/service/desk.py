@@ -1,7 +1,8 @@
-"""One bank at work for many callers: a thread that answers, and one for what may take minutes.
+"""One bank at work for many callers: a thread that answers, one that works, one that revises.
 
 An opened bank is for one thread. Short operations queue for the first; ingest, maintain and revoke go to
-the second, which has the bank opened a second time, so that nobody waits for them.
+the second and revisions to the third, each of which has the bank opened again, so that nobody waits for
+minutes, or for a model that somebody else asked.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from epimem.errors import BankBusyError
 from epimem.service.ahead import Ahead, texts_of
-from epimem.service.operations import OPERATIONS, Opened, perform
+from epimem.service.operations import OPERATIONS, ROOMS, Opened, perform
 from epimem.service.uploads import Uploads
 
 if TYPE_CHECKING:
@@ -84,39 +85,38 @@ class Desk:
     """Takes requests for one bank.
 
     Args:
-        opens: opens the bank; called once in each of the two threads.
+        opens: opens the bank; called once in each thread that is needed.
     """
 
     def __init__(self, opens: Callable[[], ExperienceMemory]) -> None:
-        self._short = Room("epimem-answers", opens)
-        self._long = Room("epimem-works", opens)
+        self._rooms = {name: Room(f"epimem-{name}", opens) for name in ROOMS}
         self._ahead = Ahead()
 
     async def perform(self, principal: Principal, name: str, body: bytes) -> bytes:
         """Do one operation; see `epimem.service.operations.perform`."""
-        room = self._long if OPERATIONS[name].long else self._short
-        encoder = self._short.encoder
-        if encoder is not None and self._short.waiting:
+        room = self._rooms[OPERATIONS[name].room]
+        encoder = room.encoder
+        if encoder is not None and room.waiting:
             await self._ahead.encode(encoder, texts_of(name, body))
         return await room.run(functools.partial(_perform, principal, name, body))
 
     async def run(self, work: Callable[[Opened], T]) -> T:
         """Do something short with the bank."""
-        return await self._short.run(work)
+        return await self._rooms["answers"].run(work)
 
     async def run_long(self, work: Callable[[Opened], T]) -> T:
         """Do something with the bank that may take minutes."""
-        return await self._long.run(work)
+        return await self._rooms["works"].run(work)
 
     @property
     def waiting(self) -> int:
         """How many requests wait or are at work."""
-        return self._short.waiting + self._long.waiting
+        return sum(room.waiting for room in self._rooms.values())
 
     def close(self) -> None:
         """End what has begun, then close the bank."""
         self._ahead.close()
-        for room in (self._short, self._long):
+        for room in self._rooms.values():
             room.close()
 
 

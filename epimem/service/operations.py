@@ -11,7 +11,7 @@ import base64
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from epimem.errors import AccessError, BankBusyError, NotFoundError, RecordError
 from epimem.feedback import Feedback
@@ -60,6 +60,10 @@ _READ = frozenset({"namespace", "family", "reader", "run_id", "k", "mode", "budg
 _READ |= {"minimum_authority", "exclude", "images"}
 
 
+Room = Literal["answers", "works", "revises"]
+ROOMS: tuple[Room, ...] = get_args(Room)
+
+
 @dataclass(frozen=True)
 class Opened:
     """An opened bank, where documents wait that were uploaded for it, and what was written lately."""
@@ -71,7 +75,11 @@ class Opened:
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation: what it takes and gives, the right it needs, and whether it may take minutes."""
+    """One operation: what it takes and gives, the right it needs, and in which room it is done.
+
+    Short ones in `answers`; `works` has what may take minutes, `revises` what asks a model for a caller
+    who waits: neither may hold up an answer, nor the second be held up by the first.
+    """
 
     name: str
     request: type[Record]
@@ -79,7 +87,7 @@ class Operation:
     right: Right
     work: Callable[[Opened, Principal, Any], Record]
     summary: str
-    long: bool = False
+    room: Room = "answers"
 
     def read(self, body: bytes) -> Record:
         """Return the request in a body.
@@ -366,7 +374,7 @@ OPERATIONS: dict[str, Operation] = {
             "read",
             _revise,
             "Revise the memory of one question after an attempt; the bank keeps nothing of it.",
-            long=True,
+            room="revises",
         ),
         Operation(
             "snapshot",
@@ -383,7 +391,7 @@ OPERATIONS: dict[str, Operation] = {
             "maintain",
             _ingest,
             "Derive lessons from queued runs.",
-            long=True,
+            room="works",
         ),
         Operation(
             "maintain",
@@ -392,7 +400,7 @@ OPERATIONS: dict[str, Operation] = {
             "maintain",
             _maintain,
             "Organize the inbox into the tree.",
-            long=True,
+            room="works",
         ),
         Operation(
             "revoke",
@@ -401,7 +409,7 @@ OPERATIONS: dict[str, Operation] = {
             "admin",
             _revoke,
             "Remove an item, a run or a contributor with everything derived from it.",
-            long=True,
+            room="works",
         ),
         Operation(
             "review",
@@ -410,7 +418,7 @@ OPERATIONS: dict[str, Operation] = {
             "admin",
             _review,
             "Approve or refuse what other organisations handed in, and list what waits.",
-            long=True,
+            room="works",
         ),
         Operation(
             "health",

@@ -55,7 +55,7 @@ def run(
     """Serve until SIGINT or SIGTERM; then finish what has begun and close the bank.
 
     Args:
-        opens: opens the bank, once for each of two threads.
+        opens: opens the bank, once for each of three threads.
         tokens: who may come in.
         settings: of the server.
         ready: told the URL when requests are answered.

@@ -13,11 +13,13 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from epimem.errors import NotFoundError, RecordError
+from epimem.errors import AccessError, NotFoundError, RecordError
 from epimem.schema.ids import sha256
 
 MAX_BYTES = 64 * 1024 * 1024
 KEPT_S = 3600
+MOST_WAITING = 512 * 1024 * 1024
+"""Bytes that may wait for one owner."""
 _NAME = re.compile(r"[0-9a-f]{64}")
 
 
@@ -40,7 +42,20 @@ class Uploads:
         return Path(name)
 
     def keep(self, owner: str, written: Path, blob: str) -> None:
-        """Keep a written document under the hash of its bytes, for its owner."""
+        """Keep a written document under the hash of its bytes, for its owner.
+
+        Raises:
+            AccessError: `quota_exceeded`, too much of the owner's waits already.
+        """
+        others = (path.stat().st_size for path in self._folder.glob(f"{_mark(owner)}-*"))
+        if (waiting := sum(others) + written.stat().st_size) > MOST_WAITING:
+            raise AccessError(
+                "too much that was uploaded waits",
+                code="quota_exceeded",
+                got=waiting,
+                limit=MOST_WAITING,
+                hint="contribute it, or wait an hour",
+            )
         written.replace(self._path(owner, blob))
 
     def get(self, owner: str, blob: str) -> bytes:
@@ -60,7 +75,7 @@ class Uploads:
             ) from None
 
     def _path(self, owner: str, blob: str) -> Path:
-        return self._folder / f"{sha256(owner.encode('utf-8'))[:16]}-{blob}"
+        return self._folder / f"{_mark(owner)}-{blob}"
 
     def _sweep(self) -> None:
         """Remove what nobody came back for."""
@@ -68,3 +83,8 @@ class Uploads:
             with suppress(OSError):
                 if time.time() - path.stat().st_mtime > KEPT_S:
                     path.unlink()
+
+
+def _mark(owner: str) -> str:
+    """Return what the names of an owner's files begin with."""
+    return sha256(owner.encode("utf-8"))[:16]

@@ -297,6 +297,7 @@ class Slow:
         self.go = threading.Event()
         self.closed = False
         self.bank = self
+        self.loaded_encoder = None
 
     @property
     def side(self):
