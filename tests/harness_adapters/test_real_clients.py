@@ -128,6 +128,20 @@ def test_codex_with_a_required_server_that_is_not_there_ends_before_any_answer(t
     assert model.seen == []
 
 
+@pytest.mark.clients
+def test_codex_makes_a_large_page_smaller_and_the_run_keeps_it_as_it_was(bank, tmp_path):
+    page = tmp_path / "large.png"
+    page.write_bytes(encoded(picture(120, 160).resize((2400, 3200)), "PNG"))
+    with FakeModel(answer="six") as model, Client.local(bank) as client:
+        driver = Driver(client, codex_at(model.url, tmp_path / "home"), tmp_path / "runs")
+        driver.drive(contract.QUESTION, [page])
+    width, height = contract._size(model.seen[-1].images[0])
+    assert width * height < 2400 * 3200
+    with ExperienceMemory.open(bank, read_only=True) as memory:
+        (queued,) = memory.bank.queued_runs(limit=5)
+    assert [(each.width, each.height) for each in queued.run.task.pages] == [(2400, 3200)]
+
+
 def dsh_session(bank, model, folder, *, images):
     """Run one session of the SDK with the bank as an MCP server; return its words."""
     made = dsh_at(model.url)
