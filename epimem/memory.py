@@ -24,7 +24,7 @@ from epimem.bank.encoder import identity_of, load_encoder
 from epimem.bank.failpoints import failpoint
 from epimem.bank.intake import Caller
 from epimem.bank.journal import Clock, wall_clock
-from epimem.bank.quarantine import Waiting, aside, is_aside
+from epimem.bank.quarantine import aside, is_aside
 from epimem.build import BuildReport, ImportedRecord, RefusedRecord, Rejects
 from epimem.build import build as run_build
 from epimem.config import Config, GateMode
@@ -56,6 +56,7 @@ from epimem.schema.receipt import Receipt
 from epimem.schema.run import Run
 from epimem.schema.secrets import scrubbed
 from epimem.schema.tree import Tree
+from epimem.schema.waiting import Waiting
 from epimem.serving import Serving
 
 if TYPE_CHECKING:

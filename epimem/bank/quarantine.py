@@ -7,7 +7,6 @@ with its id and its origin; refused, it is revoked, so that the same text cannot
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlalchemy import Connection, func, select, update
@@ -18,22 +17,11 @@ from epimem.bank.journal import Commit
 from epimem.errors import NotFoundError
 from epimem.schema.lesson import LessonDraft, fold_key
 from epimem.schema.receipt import Receipt
+from epimem.schema.waiting import Waiting
 
 PREFIX = tables.QUARANTINE
 _LIKE = f"{PREFIX}%"
 nodes, runs = tables.nodes, tables.runs
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """One thing that waits for review: a lesson with its guidance, or a run with its question key."""
-
-    id: str
-    kind: Literal["lesson", "run"]
-    namespace: str
-    contributor: str
-    organisation: str
-    text: str
 
 
 def aside(namespace: str) -> str:
@@ -59,17 +47,30 @@ def waiting(connection: Connection, *, limit: int) -> list[Waiting]:
         .order_by(nodes.c.version)
         .limit(limit)
     )
-    found = []
-    for row in connection.execute(lessons):
-        lesson = rows.to_node(row).lesson
-        if lesson is not None:
-            names = (lesson.contributor, lesson.organisation, lesson.guidance)
-            found.append(Waiting(row.node_id, "lesson", _target(row.namespace), *names))
     queued = select(runs).where(runs.c.namespace.like(_LIKE)).order_by(runs.c.seq).limit(limit)
-    for row in connection.execute(queued):
-        names = (row.contributor, row.organisation, row.question_key)
-        found.append(Waiting(row.run_id, "run", _target(row.namespace), *names))
-    return found
+    return [
+        *(_waiting_lesson(row) for row in connection.execute(lessons)),
+        *(_waiting(row.run_id, "run", row, row.question_key) for row in connection.execute(queued)),
+    ]
+
+
+def _waiting_lesson(row: Any) -> Waiting:
+    lesson = rows.to_node(row).lesson
+    assert lesson is not None
+    return _waiting(row.node_id, "lesson", row, lesson.guidance, lesson.organisation)
+
+
+def _waiting(
+    item_id: str, kind: Literal["lesson", "run"], row: Any, text: str, organisation: str = ""
+) -> Waiting:
+    return Waiting(
+        id=item_id,
+        kind=kind,
+        namespace=_target(row.namespace),
+        contributor=row.contributor,
+        organisation=organisation or row.organisation,
+        text=text,
+    )
 
 
 def kind_of(connection: Connection, item_id: str) -> Literal["item", "run"]:

@@ -40,6 +40,7 @@ from epimem.operations.base import Limits
 from epimem.operations.rules import Standing
 from epimem.schema.ids import IdGenerator
 from epimem.schema.tree import Node, Tree
+from epimem.schema.waiting import Waiting
 
 
 class BankReader:
@@ -295,7 +296,7 @@ class BankReader:
                 "rejections": steps.rejection_counts(connection),
             }
 
-    def quarantined(self, *, limit: int) -> list[quarantine.Waiting]:
+    def quarantined(self, *, limit: int) -> list[Waiting]:
         """Return what waits for review, lessons first, oldest first; at most so many of either kind."""
         with self._db.read() as connection:
             return quarantine.waiting(connection, limit=limit)

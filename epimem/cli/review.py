@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -63,6 +62,6 @@ def review(
             memory.refuse(item_id)
             emit({"refused": item_id})
         for each in memory.quarantined(limit=limit):
-            emit(asdict(each))
+            emit(each)
         lessons, runs = memory.bank.quarantine_counts()
     note(f"epimem: {lessons} lessons and {runs} runs wait for review")

@@ -19,6 +19,7 @@ from epimem.schema.memory_input import Budget, MemoryInput
 from epimem.schema.receipt import Receipt, Usage
 from epimem.schema.run import MAX_PAGES
 from epimem.schema.text import RunText
+from epimem.schema.waiting import Waiting
 from epimem.schema.working_memory import WorkingMemory
 
 PROTOCOL = "epimem/1"
@@ -148,23 +149,12 @@ class ReviewRequest(Record):
     limit: StrictInt = Field(default=100, ge=0, le=1000)
 
 
-class WaitingItem(Record):
-    """One thing in quarantine; `text` is a lesson's guidance, or a run's question key."""
-
-    id: str
-    kind: Literal["lesson", "run"]
-    namespace: str
-    contributor: str
-    organisation: str
-    text: str
-
-
 class ReviewAnswer(Record):
     """Receipts of what was approved, what was refused, and what waits: a list, and all counts."""
 
     approved: tuple[Receipt, ...] = ()
     refused: tuple[str, ...] = ()
-    waiting: tuple[WaitingItem, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
     lessons: StrictInt = 0
     runs: StrictInt = 0
 

@@ -43,7 +43,6 @@ from epimem.service.messages import (
     RevokeRequest,
     SnapshotReceipt,
     SnapshotRequest,
-    WaitingItem,
 )
 from epimem.service.quotas import Quotas
 
@@ -273,9 +272,7 @@ def _review(opened: Opened, _: Principal, request: ReviewRequest) -> ReviewAnswe
     return ReviewAnswer(
         approved=receipts,
         refused=request.refuse,
-        waiting=tuple(
-            WaitingItem(**vars(each)) for each in opened.memory.quarantined(limit=request.limit)
-        ),
+        waiting=tuple(opened.memory.quarantined(limit=request.limit)),
         lessons=lessons,
         runs=runs,
     )
