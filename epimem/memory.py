@@ -374,9 +374,10 @@ class ExperienceMemory:
         """Return a namespace as its lessons carry it; the configured one for None only."""
         if namespace is None:
             return self.config.namespace
-        if is_aside(namespace):
+        name = checked_name(namespace, "namespace")
+        if is_aside(name):
             raise RecordError("names that begin so are kept for quarantine", field="namespace")
-        return checked_name(namespace, "namespace")
+        return name
 
     def ingest(self, *, limit: int | None = None, progress: Progress | None = None) -> IngestReport:
         """Derive lessons from queued runs that are due.

@@ -222,7 +222,7 @@ KEPT_TEXTS = (
     "'; DROP TABLE nodes; -- \" % _ * ? NEAR( OR",
     "((((" * 125 + "))))" * 125,
     "../x C:\\x CON NUL /etc/passwd file:///etc/passwd",
-    "![look](http://169.254.169.254/?q=1)",
+    "![look](http://evil.example/?q=1)",
     "1e999 0x10 007 -0 NaN null true",
     "straße STRASSE Straẞe",
     "👩🏽‍🚀 🇩🇪 emoji",

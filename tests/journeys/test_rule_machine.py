@@ -114,7 +114,7 @@ def folds_dropped(patch: Patch) -> None:
     def dropped(commit: Commit, row: Any, *_: Any) -> Receipt:
         return Receipt(status="folded", id=row.node_id, seq=commit.seq, searchable="lexical")
 
-    patch.setattr(intake, "_fold", dropped)
+    patch.setattr(intake, "fold", dropped)
 
 
 def derived_left(patch: Patch) -> None:
