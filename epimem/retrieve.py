@@ -41,6 +41,7 @@ from epimem.schema.memory_input import (
 from epimem.schema.names import checked_id
 from epimem.schema.receipt import Usage
 from epimem.schema.run import MAX_PAGES
+from epimem.schema.secrets import redacted
 from epimem.schema.tree import Node, family_of
 
 ADDED_RULES = 4
@@ -68,8 +69,11 @@ class Question:
 
     @property
     def key(self) -> str:
-        """SHA-256 of the normalised question and its image ids."""
-        return question_key(self.text, self.image_ids)
+        """SHA-256 of the normalised question and its image ids.
+
+        Of the question as a run of it is stored, without secrets, so that both are one question.
+        """
+        return question_key(redacted(self.text)[0], self.image_ids)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,14 @@ tokens_option = click.option(
     help="Token file.  [default: PATH.tokens.json, beside the bank]",
 )
 
+namespaces_option = click.option(
+    "--namespace",
+    "namespaces",
+    multiple=True,
+    metavar="NAME",
+    help="What may be seen and written; repeatable.  [default: all]",
+)
+
 
 @command(
     "serve",
@@ -131,13 +139,7 @@ def _names(host: str) -> tuple[str, ...]:
 @click.option(
     "--organisation", metavar="NAME", help="Whom it works for.  [default: as in the bank]"
 )
-@click.option(
-    "--namespace",
-    "namespaces",
-    multiple=True,
-    metavar="NAME",
-    help="What may be seen and written; repeatable.  [default: all]",
-)
+@namespaces_option
 @click.option("--read-only", is_flag=True, help="Let nothing be contributed.")
 @click.option(
     "--print-config",
@@ -244,13 +246,7 @@ def token() -> None:
     show_default=True,
     help="Whom it works for.",
 )
-@click.option(
-    "--namespace",
-    "namespaces",
-    multiple=True,
-    metavar="NAME",
-    help="What may be seen and written; repeatable.  [default: all]",
-)
+@namespaces_option
 @phase_option
 @click.option(
     "--writes-per-minute",

@@ -152,3 +152,17 @@ def test_what_a_failing_controller_says_is_scrubbed(tmp_path):
     assert report.failures
     assert OWN not in str(report.failures)
     assert in_files(folder, {OWN}) == set()
+
+
+def test_a_question_with_a_secret_is_the_question_of_its_run(tmp_path):
+    asked = f"How many stations does jane.doe@{'example'}.org pass? Use {OWN}."
+    run = small_run(1)
+    run = run.model_copy(update={"task": run.task.model_copy(update={"question": asked})})
+    with ExperienceMemory.create(tmp_path / "bank", PLAIN) as bank:
+        bank.contribute(run)
+        answer = bank.retrieve(asked)
+        (queued,) = bank.bank.queued_runs(limit=2)
+        assert OWN not in queued.run.task.question
+        logged = bank.explain(answer.retrieval_id)
+    assert logged["question_key"] == queued.run.task.question_key
+    assert OWN not in str(logged)

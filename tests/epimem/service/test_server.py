@@ -177,6 +177,24 @@ def test_upkeep_goes_on_while_the_bank_serves(make_bank, tmp_path):
             assert client.retrieve(QUESTION).items
 
 
+def test_a_server_answers_to_the_names_and_pages_that_it_was_told(make_bank, tmp_path):
+    bank = make_bank()
+    token = grant(bank, "one", "read")
+    options = ("--allow-host", "memory.lab", "--allow-origin", "http://page.example")
+    with serving(bank, *options, log=tmp_path / "log") as server:
+
+        def ask(host, origin):
+            headers = {"authorization": f"Bearer {token}", "host": host, "origin": origin}
+            answer = httpx2.post(
+                f"{server.url}/v1/retrieve", json={"question": QUESTION}, headers=headers
+            )
+            return answer.status_code
+
+        assert ask("memory.lab:80", "http://page.example") == 200
+        assert ask("memory.lab", "http://other.example") == 403
+        assert ask("other.lab", "http://page.example") == 421
+
+
 def test_health_tells_what_waits_and_for_how_long(server):
     with client_of(server) as client:
         client.contribute(run_record("waits"))
