@@ -195,6 +195,28 @@ def test_a_server_answers_to_the_names_and_pages_that_it_was_told(make_bank, tmp
         assert ask("other.lab", "http://page.example") == 421
 
 
+def test_in_the_evaluation_phase_nothing_that_knows_the_answer_comes_in(make_bank, tmp_path):
+    bank = make_bank()
+    token = grant(bank, "one", "read", "contribute", "maintain", phase="evaluation")
+    with serving(bank, log=tmp_path / "log") as server, Client.http(server.url, token) as client:
+        tools = Client.mcp_http(f"{server.url}/mcp", token)
+        for hand_in in (client.contribute, tools.contribute):
+            with pytest.raises(EpimemError) as caught:
+                hand_in(lesson(500, verdict_source="oracle"))
+            assert caught.value.code == "forbidden_action"
+            assert hand_in(lesson(501, verdict_source="self")).status in {"stored", "duplicate"}
+        with pytest.raises(EpimemError) as caught:
+            client.ingest()
+        assert caught.value.code == "forbidden_action"
+        given = client.retrieve(QUESTION)
+        assert given.items
+        assert (
+            client.feedback(given.retrieval_id, verdict="right", source="oracle").status == "stored"
+        )
+        assert tools.retrieve(QUESTION).items == given.items
+        tools.close()
+
+
 def test_health_tells_what_waits_and_for_how_long(server):
     with client_of(server) as client:
         client.contribute(run_record("waits"))
