@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 
 from epimem.errors import EpimemError, NotFoundError, RecordError
 from epimem.schema.base import Record
+from epimem.schema.tree import Node
 from epimem.service import faults, health, mcp, operations
 from epimem.service.access import Principal, TokenFile
 from epimem.service.desk import Desk
@@ -32,27 +33,14 @@ READ_S = 30.0
 """How long a body may take to arrive."""
 JSON = "application/json"
 IMAGES = ("image/png", "image/jpeg", "image/webp")
+_Responses = dict[int | str, dict[str, Any]]
 _REFERENCE = "#/components/schemas/{model}"
 _HASH = re.compile(r"[0-9a-f]{64}")
-_FAULT = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["code", "message", "request_id"],
-            "properties": {
-                "code": {"type": "string"},
-                "message": {"type": "string"},
-                "request_id": {"type": "string"},
-                "field": {"type": "string"},
-                "hint": {"type": "string"},
-                "limit": {"type": "number"},
-                "got": {},
-            },
-        }
-    },
-}
+# Statuses of what may come back instead of an answer: anywhere, behind the token, from an operation.
+_ANYWHERE = (400, 403, 409, 413, 415, 421, 431, 500, 503)
+_INSIDE = (*_ANYWHERE, 401)
+_ASKED = (*_INSIDE, 404, 422, 502, 507)
+_WRITTEN = (*_INSIDE, 422, 429, 507)
 
 
 def application(
@@ -115,12 +103,12 @@ def _describe(app: FastAPI) -> None:
 
 
 def _parts() -> dict[str, Any]:
-    """Return the schemas of all records that stand inside requests and answers, by name."""
-    found: dict[str, Any] = {}
-    for record in (
-        *(operation.request for operation in OPERATIONS.values()),
-        *(operation.answer for operation in OPERATIONS.values()),
-    ):
+    """Return the schemas of all faults, and of the records inside requests and answers, by name."""
+    records: list[type[Record]] = [Node]
+    for operation in OPERATIONS.values():
+        records += [operation.request, operation.answer]
+    found = {f"Fault{status}": _fault(status) for status in (*_ASKED, *_WRITTEN)}
+    for record in records:
         found |= record.model_json_schema(ref_template=_REFERENCE).get("$defs", {})
     return found
 
@@ -137,7 +125,10 @@ def _add_operation(app: FastAPI, desk: Desk, operation: Operation) -> None:
         summary=operation.summary,
         operation_id=operation.name,
         response_class=Response,
-        responses=_responses(operation.answer),
+        responses=_answered(
+            operation.answer,
+            statuses=(*_ASKED, 429) if operation.right == "contribute" else _ASKED,
+        ),
         openapi_extra={"requestBody": {"required": True, "content": _content(operation.request)}},
     )(handle)
 
@@ -175,7 +166,7 @@ def _add_blobs(app: FastAPI, desk: Desk) -> None:
         summary="Store an image, or leave a document to contribute; named by its SHA-256.",
         operation_id="put_blob",
         response_class=Response,
-        responses=_responses(ImageReceipt, UploadReceipt),
+        responses=_answered(ImageReceipt, UploadReceipt, statuses=_WRITTEN),
         openapi_extra={
             "requestBody": {"required": True, "content": {**bodies, JSON: {"schema": {}}}}
         },
@@ -185,17 +176,14 @@ def _add_blobs(app: FastAPI, desk: Desk) -> None:
         summary="The PNG of a crop that a retrieval showed.",
         operation_id="get_blob",
         response_class=Response,
-        responses={
-            200: {"content": {"image/png": {"schema": {"type": "string", "format": "binary"}}}},
-            "default": _fault_response(),
-        },
+        responses=_responses("image/png", {"type": "string", "format": "binary"}, (*_INSIDE, 404)),
     )(get)
     app.get(
         "/v1/items/{node_id}",
         summary="A live item of the bank.",
         operation_id="get_item",
         response_class=Response,
-        responses={200: {"content": {JSON: {"schema": {}}}}, "default": _fault_response()},
+        responses=_answered(Node, statuses=(*_INSIDE, 404)),
     )(_item(desk))
 
 
@@ -219,15 +207,20 @@ def _add_probes(app: FastAPI, desk: Desk, metrics: Metrics) -> None:
         principal_of(request).require("read")
         return Response(*await metrics.page())
 
-    plain: dict[str, Any] = {
-        "response_class": Response,
-        "responses": {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
-        | {"default": _fault_response()},
-    }
-    app.get("/healthz", summary="Whether the bank can be read and written; needs no token.")(
-        healthz
-    )
-    app.get("/metrics", summary="Counters for Prometheus.", **plain)(counters)
+    app.get(
+        "/healthz",
+        summary="Whether the bank can be read and written; needs no token.",
+        operation_id="healthz",
+        response_class=Response,
+        responses=_probed(),
+    )(healthz)
+    app.get(
+        "/metrics",
+        summary="Counters for Prometheus.",
+        operation_id="metrics",
+        response_class=Response,
+        responses=_responses("text/plain", {"type": "string"}, _INSIDE),
+    )(counters)
 
 
 def principal_of(request: Request) -> Principal:
@@ -333,14 +326,65 @@ def _schema(record: type[Record]) -> dict[str, Any]:
     return schema
 
 
-def _responses(*answers: type[Record]) -> dict[int | str, dict[str, Any]]:
+def _answered(*answers: type[Record], statuses: Iterable[int]) -> _Responses:
+    """Describe what comes back: one of the records, or a fault with one of the statuses."""
     schemas = [_schema(answer) for answer in answers]
-    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    return _responses(JSON, schemas[0] if len(schemas) == 1 else {"anyOf": schemas}, statuses)
+
+
+def _responses(kind: str, schema: dict[str, Any], statuses: Iterable[int]) -> _Responses:
+    faulty: _Responses = {
+        status: {
+            "description": "Refused or failed.",
+            "content": {JSON: {"schema": _told_as(status)}},
+        }
+        for status in sorted(statuses)
+    }
+    return {200: {"description": "Done.", "content": {kind: {"schema": schema}}}, **faulty}
+
+
+def _probed() -> _Responses:
+    """Describe the probe: two words, or a fault before it."""
+    found = _responses(JSON, _status("ok"), _ANYWHERE)
+    found[503]["content"] = {JSON: {"schema": {"anyOf": [_status("failing"), _told_as(503)]}}}
+    return found
+
+
+def _status(word: str) -> dict[str, Any]:
     return {
-        200: {"description": "Done.", "content": {JSON: {"schema": schema}}},
-        "default": _fault_response(),
+        "type": "object",
+        "required": ["status"],
+        "properties": {"status": {"const": word}},
+        "additionalProperties": False,
     }
 
 
-def _fault_response() -> dict[str, Any]:
-    return {"description": "Refused or failed.", "content": {JSON: {"schema": _FAULT}}}
+def _told_as(status: int) -> dict[str, Any]:
+    return {"$ref": _REFERENCE.format(model=f"Fault{status}")}
+
+
+def _fault(status: int) -> dict[str, Any]:
+    """Return the schema of a fault with a status: which codes it may have."""
+    codes = sorted(code for code, told in faults.STATUS.items() if told == status)
+    fields = {
+        # What has no status of its own is told as 500.
+        "code": {"type": "string"} if status == 500 else {"enum": codes},
+        "message": {"type": "string"},
+        "request_id": {"type": "string"},
+        "field": {"type": "string"},
+        "hint": {"type": "string"},
+        "limit": {"type": "number"},
+        "got": {"type": ["string", "number", "boolean"]},
+    }
+    inside = {
+        "type": "object",
+        "required": ["code", "message", "request_id"],
+        "properties": fields,
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "required": ["error"],
+        "properties": {"error": inside},
+        "additionalProperties": False,
+    }

@@ -10,8 +10,9 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
+import anyio
 import mcp_types as types
 from mcp.server import Server
 from mcp.server.context import ServerRequestContext
@@ -19,6 +20,7 @@ from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 from starlette.types import Receive, Scope, Send
 
 from epimem.errors import EpimemError
@@ -44,6 +46,11 @@ INSTRUCTIONS = (
 )
 BLOB = "epimem://blob/"
 ITEM = "epimem://item/"
+_NO_MESSAGE = types.JSONRPCError(
+    jsonrpc="2.0",
+    id=None,  # a line that cannot be read has none
+    error=types.ErrorData(code=types.PARSE_ERROR, message="not a message of JSON-RPC 2.0"),
+)
 
 Context = ServerRequestContext[Any, Any]
 WhoAsks = Callable[[Context], Principal]
@@ -176,7 +183,39 @@ async def run_stdio(desk: Desk, principal: Principal, *, version: str) -> None:
     """Serve one client over standard input and output until it goes away."""
     made = server(desk, lambda _: principal, version=version)
     async with stdio_server() as (read, write):
-        await made.run(read, write, made.create_initialization_options())
+        await made.run(_Frames(read, write), write, made.create_initialization_options())
+
+
+class _Frames:
+    """What a client sends; what is no message is answered here, where the library would say nothing."""
+
+    def __init__(self, read: Any, write: Any) -> None:
+        self._read = read
+        self._write = write
+
+    async def receive(self) -> SessionMessage:
+        while isinstance(item := await self._read.receive(), Exception):
+            await self._write.send(SessionMessage(_NO_MESSAGE))
+        found: SessionMessage = item
+        return found
+
+    async def aclose(self) -> None:
+        await self._read.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
 
 def http_sessions(desk: Desk, settings: DoorSettings) -> StreamableHTTPSessionManager:

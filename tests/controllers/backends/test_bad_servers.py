@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import traceback
 
+import openai  # noqa: F401 - loaded before any deadline runs: on a busy machine it takes a second
 import pytest
 
 from controllers.backends.base import Completion, Failure
