@@ -6,7 +6,7 @@ says `epimem.service.operations`. Requests never name who calls: that is the cre
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -27,6 +27,8 @@ MAX_EXCLUDED = 256
 MAX_KEY = 256
 MAX_CANDIDATES = 50
 MAX_REVISE_IMAGES = 8
+# For the description alone: the rules of texts, which no schema can say, refuse an empty one by name.
+Filled = Annotated[str, Field(json_schema_extra={"minLength": 1})]
 
 
 class RetrieveRequest(Record):
@@ -36,7 +38,7 @@ class RetrieveRequest(Record):
     acknowledged write that the answer has to know of.
     """
 
-    question: str
+    question: Filled
     images: tuple[str, ...] = Field(default=(), max_length=MAX_PAGES)
     namespace: str | None = None
     family: str = ""
@@ -82,7 +84,7 @@ class UploadReceipt(Record):
 class SnapshotRequest(Record):
     """The name for the present state."""
 
-    name: str
+    name: Filled
 
 
 class SnapshotReceipt(Record):
@@ -166,7 +168,7 @@ class ReviseRequest(Record):
     attempt that was just made, from 1. Nothing of it is kept, and nothing enters the bank.
     """
 
-    question: str
+    question: Filled
     images: tuple[str, ...] = Field(default=(), max_length=MAX_REVISE_IMAGES)
     memory: WorkingMemory = WorkingMemory()
     answer: str | None = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -55,6 +57,8 @@ def test_the_inspector_lists_the_tools_and_is_shown_text_and_picture(make_bank):
     call = ("--method", "tools/call", "--tool-name", "epimem_retrieve")
     told = inspect(bank, *call, "--tool-arg", f"question={QUESTION}")
     assert [part["type"] for part in told["content"]] == ["text", "image"]
+    assert base64.b64decode(told["content"][1]["data"]).startswith(b"\x89PNG")
+    assert "structuredContent" not in told
 
 
 @pytest.fixture
@@ -108,3 +112,7 @@ def test_the_conformance_suite_passes(forwarded, scenario, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    # A scenario that found nothing to check ends well, too.
+    passed = re.search(r"Passed: (\d+)/(\d+), 0 failed, 0 warnings", done.stdout)
+    assert passed is not None, done.stdout[-3000:]
+    assert 0 < int(passed[1]) == int(passed[2])
