@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Strict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Strict, ValidationError
 
 from epimem.errors import RecordError
 from epimem.schema import strict_json
@@ -12,6 +12,16 @@ from epimem.schema import strict_json
 StrictInt = Annotated[int, Strict()]
 StrictFloat = Annotated[float, Strict()]
 StrictBool = Annotated[bool, Strict()]
+
+
+def _no_truth(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("0 or 1, not a truth value")  # noqa: TRY004 (for pydantic)
+    return value
+
+
+# A literal takes what is equal to it, and false is equal to 0.
+Bit = Annotated[Literal[0, 1], BeforeValidator(_no_truth)]
 
 
 class Record(BaseModel):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from epimem.schema.base import Record, StrictFloat, StrictInt
+from epimem.schema.base import Bit, Record, StrictFloat, StrictInt
 from epimem.schema.lesson import Authority, Form, Polarity
 from epimem.schema.receipt import Usage
 from epimem.schema.region import Region
@@ -103,7 +103,7 @@ class MemoryInput(Record):
     bank_seq: StrictInt
     searchable: Literal["dense+lexical", "dense", "lexical"] = "lexical"
     items: tuple[Item, ...] = ()
-    gate: Literal[0, 1] = 0
+    gate: Bit = 0
     text: str = ""
     crops: tuple[Crop, ...] = ()
     question_shortened: bool = False

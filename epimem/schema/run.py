@@ -22,7 +22,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from epimem.schema import strict_json
 from epimem.schema.atif import ContentPart, Step, Trajectory
-from epimem.schema.base import Record, StrictFloat, StrictInt, record_error
+from epimem.schema.base import Bit, Record, StrictFloat, StrictInt, record_error
 from epimem.schema.ids import question_key, sha256
 from epimem.schema.region import Region
 from epimem.schema.text import RunText, escape_tree
@@ -154,7 +154,7 @@ class Retrieval(Record):
     item_ids: tuple[str, ...] = ()
     shown_text_hash: str | None = None
     images: tuple[str, ...] = ()
-    visual_gate: Literal[0, 1] = 0
+    visual_gate: Bit = 0
     bank_snapshot: str | None = None
     seq: StrictInt | None = None
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from epimem.schema.base import Record, StrictBool
+from epimem.schema.base import Bit, Record, StrictBool
 from epimem.schema.lesson import MAX_EVIDENCE
 from epimem.schema.region import Region
 from epimem.schema.text import LessonText
@@ -35,7 +35,7 @@ class WorkingMemory(Record):
     applies_when: LessonText = ""
     cautions: tuple[LessonText, ...] = Field(default=(), max_length=MAX_EVIDENCE)
     evidence: VisualEvidence | None = None
-    gate: Literal[0, 1] = 0
+    gate: Bit = 0
     stop: StrictBool = False
 
 
@@ -51,5 +51,5 @@ class Update(Record):
     cautions: tuple[LessonText, ...] = Field(default=(), max_length=MAX_EVIDENCE)
     visual: Literal["retain", "replace", "remove"] = "retain"
     evidence: VisualEvidence | None = None
-    gate: Literal[0, 1] = 0
+    gate: Bit = 0
     stop: StrictBool = False

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from epimem.errors import AccessError, EpimemError, RecordError
 from epimem.schema.ids import uuid7
-from epimem.service import faults
+from epimem.service import faults, frames
 from epimem.service.access import Principal, TokenFile
 from epimem.service.uploads import MAX_BYTES
 
@@ -27,7 +27,6 @@ PATH_BYTES = 8 * 1024
 HEADER_BYTES = 32 * 1024
 MOST_HEADERS = 100
 JSON_BYTES = 1024 * 1024
-MCP_BYTES = 4 * 1024 * 1024
 BLOBS = "/v1/blobs/"
 MCP = "/mcp"
 REVISE = "/v1/revise"
@@ -208,7 +207,7 @@ def limit_of(path: str) -> int:
         return MAX_BYTES
     if path == REVISE:
         return REVISE_BYTES
-    return MCP_BYTES if path == MCP else JSON_BYTES
+    return frames.MOST_BYTES if path == MCP else JSON_BYTES
 
 
 def _counted(scope: Scope, receive: Receive) -> Receive:

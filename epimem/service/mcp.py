@@ -21,17 +21,19 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
-from starlette.types import Receive, Scope, Send
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
 from epimem.errors import EpimemError
 from epimem.feedback import Feedback
 from epimem.schema import strict_json
 from epimem.schema.base import Record
 from epimem.schema.memory_input import Budget, MemoryInput
-from epimem.service import faults, operations
+from epimem.service import faults, frames, operations
 from epimem.service.access import Principal
 from epimem.service.desk import Desk
-from epimem.service.door import MCP_BYTES, DoorSettings
+from epimem.service.door import DoorSettings
 from epimem.service.messages import PROTOCOL, ContributeRequest, RetrieveRequest
 from epimem.service.operations import Opened
 
@@ -46,11 +48,6 @@ INSTRUCTIONS = (
 )
 BLOB = "epimem://blob/"
 ITEM = "epimem://item/"
-_NO_MESSAGE = types.JSONRPCError(
-    jsonrpc="2.0",
-    id=None,  # a line that cannot be read has none
-    error=types.ErrorData(code=types.PARSE_ERROR, message="not a message of JSON-RPC 2.0"),
-)
 
 Context = ServerRequestContext[Any, Any]
 WhoAsks = Callable[[Context], Principal]
@@ -182,11 +179,14 @@ def server(desk: Desk, who: WhoAsks, *, version: str = "") -> Server[Any]:
 async def run_stdio(desk: Desk, principal: Principal, *, version: str) -> None:
     """Serve one client over standard input and output until it goes away."""
     made = server(desk, lambda _: principal, version=version)
-    async with stdio_server() as (read, write):
-        await made.run(_Frames(read, write), write, made.create_initialization_options())
+    with frames.standard_input() as source:
+        # The library asks its input for nothing but lines.
+        lines: Any = frames.Lines(source)
+        async with stdio_server(stdin=lines) as (read, write):
+            await made.run(_Answered(read, write), write, made.create_initialization_options())
 
 
-class _Frames:
+class _Answered:
     """What a client sends; what is no message is answered here, where the library would say nothing."""
 
     def __init__(self, read: Any, write: Any) -> None:
@@ -195,7 +195,7 @@ class _Frames:
 
     async def receive(self) -> SessionMessage:
         while isinstance(item := await self._read.receive(), Exception):
-            await self._write.send(SessionMessage(_NO_MESSAGE))
+            await self._write.send(SessionMessage(frames.REFUSED))
         found: SessionMessage = item
         return found
 
@@ -224,7 +224,7 @@ def http_sessions(desk: Desk, settings: DoorSettings) -> StreamableHTTPSessionMa
         server(desk, _let_in),
         json_response=True,
         stateless=True,
-        max_request_body_size=MCP_BYTES,
+        max_request_body_size=frames.MOST_BYTES,
         # The door has checked both, and knows the server's own origin as well.
         security_settings=TransportSecuritySettings(
             enable_dns_rebinding_protection=True,
@@ -242,14 +242,28 @@ def http_sessions(desk: Desk, settings: DoorSettings) -> StreamableHTTPSessionMa
 
 
 class Endpoint:
-    """The ASGI side of the sessions, so that the router takes it for an application."""
+    """The ASGI side of the sessions, so that the router takes it for an application.
+
+    A body that is no frame gets no further.
+    """
 
     def __init__(self, sessions: StreamableHTTPSessionManager) -> None:
         self._sessions = sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        await self._sessions.asgi_app(scope, receive, send)
+        body = await Request(scope, receive).body()
+        if not frames.is_frame(body):
+            refused = frames.REFUSED.model_dump_json(by_alias=True)
+            answer = Response(refused, status_code=400, media_type="application/json")
+            await answer(scope, receive, send)
+            return
+        parts = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def replay() -> Message:
+            return parts.pop() if parts else await receive()
+
+        await self._sessions.asgi_app(scope, replay, send)
 
 
 def _let_in(context: Context) -> Principal:

@@ -168,7 +168,7 @@ class ReviseRequest(Record):
     attempt that was just made, from 1. Nothing of it is kept, and nothing enters the bank.
     """
 
-    question: str
+    question: Filled
     images: tuple[str, ...] = Field(default=(), max_length=MAX_REVISE_IMAGES)
     memory: WorkingMemory = WorkingMemory()
     answer: str | None = None

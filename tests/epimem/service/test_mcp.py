@@ -247,9 +247,9 @@ FRAMES = {
     "11 null": (b"null", ERROR),
     "12 no version": ({"id": 1, "method": "ping"}, ERROR),
     "13 another version": ({**PING, "jsonrpc": "1.0"}, ERROR),
-    "14 an id of null": ({**contribute(item=lesson(90)), "id": None}, SILENCE),
-    "16 an id of 1.5": ({**contribute(item=lesson(90)), "id": 1.5}, SILENCE),
-    "16 an id that is a list": ({**contribute(item=lesson(90)), "id": [1]}, SILENCE),
+    "14 an id of null": ({**contribute(item=lesson(90)), "id": None}, ERROR),
+    "16 an id of 1.5": ({**contribute(item=lesson(90)), "id": 1.5}, ERROR),
+    "16 an id that is a list": ({**contribute(item=lesson(90)), "id": [1]}, ERROR),
     "16 no id": ({k: v for k, v in contribute(item=lesson(90)).items() if k != "id"}, SILENCE),
     "18 an id of one MiB": ({**frame("nothing"), "id": "a" * MIB}, ERROR),
     "19 no method": ({"jsonrpc": "2.0", "id": 1}, ERROR),
@@ -293,11 +293,19 @@ FRAMES = {
         "invalid_field",
     ),
     "34 another type": (retrieve(question=7), "invalid_field"),
-    "36 NaN": (retrieve(question="q", k=float("nan")), "bad_json"),
-    "36 an endless number": (with_raw(retrieve(question="q", k="RAW"), b"1e999"), "bad_json"),
+    "36 NaN": (retrieve(question="q", k=float("nan")), ERROR),
+    "36 an endless number": (with_raw(retrieve(question="q", k="RAW"), b"1e999"), ERROR),
     "37 a lone surrogate": (retrieve(question="\ud800"), ERROR),
     "37 a lone surrogate in a lesson": (contribute(item=lesson(90, title="\udc00")), ERROR),
     "37 a text that turns round": (retrieve(question="a\u202eb"), "invalid_text"),
+    "37 bytes in a lesson that are not UTF-8": (
+        with_raw(contribute(item={**lesson(90), "title": "RAW"}), b'"a\xffb"'),
+        ERROR,
+    ),
+    "38 one key twice": (
+        with_raw(contribute(item={**lesson(90), "title": "RAW"}), b'"a","title":"b"'),
+        ERROR,
+    ),
     "38 k of a billion": (retrieve(question="q", k=10**9), "invalid_field"),
     "38 k of 5,000 digits": (with_raw(retrieve(question="q", k="RAW"), b"9" * 5000), ERROR),
     "39 another bank": (retrieve(question="q", bank="other"), "invalid_field"),
@@ -451,9 +459,12 @@ def test_over_http_a_frame_gets_its_answer_and_leaves_server_and_bank_as_they_we
 
 def test_frames_that_are_right_though_large_or_of_one_id_are_answered(living):
     session = living()
-    large = frame("ping", {"_meta": {"x": "a" * 10 * MIB}}, id="large")
-    session.send(large)
+    session.send(frame("ping", {"_meta": {"x": "a" * 3 * MIB}}, id="large"))
     assert session.answer("large")["result"] == {}
+    # Over HTTP as over pipes, a frame has a limit.
+    since = len(session.told)
+    session.send(frame("ping", {"_meta": {"x": "a" * 10 * MIB}}, id="larger"))
+    assert session.wait_for(lambda _: True, since)["error"]["code"] == -32700
     since = len(session.told)
     twin = {**retrieve(question=QUESTION), "id": "twin"}
     session.send(bytes_of(twin) + b"\n" + bytes_of(twin) + b"\n")
@@ -461,7 +472,7 @@ def test_frames_that_are_right_though_large_or_of_one_id_are_answered(living):
     assert all(told["id"] == "twin" for told in session.told[since:])
 
 
-def test_what_a_dependency_prints_does_not_reach_the_client(bank, tmp_path, monkeypatch):
+def test_what_a_dependency_prints_or_reads_does_not_touch_the_client(bank, tmp_path, monkeypatch):
     (tmp_path / "sitecustomize.py").write_text(NOISY)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     session = Session(bank).start()
@@ -473,7 +484,7 @@ def test_what_a_dependency_prints_does_not_reach_the_client(bank, tmp_path, monk
     session.close()
 
 
-# Prints when the controller comes in, which the server loads while it serves.
+# Prints, and reads its input to the end, when the server loads the controller, while it serves.
 NOISY = """
 import os, sys
 
@@ -481,7 +492,7 @@ class Greets:
     def find_spec(self, name, path=None, target=None):
         if name == "controllers.embedded":
             print("a dependency greets", flush=True)
-            os.system("echo a dependency greets")
+            os.system("echo a dependency greets; cat > /dev/null")
 
 sys.meta_path.insert(0, Greets())
 """

@@ -133,7 +133,6 @@ def test_what_is_done_is_answered_as_described(client, described):
     check(client.get("/metrics"), "/metrics", "get")
 
 
-@pytest.mark.xfail(strict=True, reason="a literal 0 is equal to false for the reader of records")
 def test_a_gate_that_is_no_number_is_refused(client):
     body = {"question": QUESTION, "memory": {"gate": False}}
     assert client.post("/v1/revise", json=body).status_code == 422
