@@ -83,7 +83,10 @@ def made(folder: Path, lessons: int) -> Path:
             drafts = [draft(start + at) for at in range(count)]
             bank.commit_derivation(queued, drafts, vectors, controller="bench", prompt_version="1")
             print(f"{start + count} of {lessons} lessons", file=sys.stderr, flush=True)
-        memory.retrieve("warm")
+        # As maintenance leaves a bank; else every process that opens it builds the graph for itself.
+        memory.recall.refresh()
+        memory.recall.fold(at_any_cost=True)
+        memory.recall.save()
     part.rename(path)
     part.with_name(part.name + ".side").rename(path.with_name(path.name + ".side"))
     return path
