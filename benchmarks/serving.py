@@ -3,7 +3,8 @@
     python -m benchmarks.serving                       100,000 lessons, some ten minutes with the making
     python -m benchmarks.serving --lessons 5000 --seconds 10
 
-The bank is made once in `--folder`. Its lessons have made-up vectors (encoding them would take an
+The bank is made once in `--folder`. Its lessons have the vectors of their texts, encoded once for
+each pair of words, with some noise for the number of the case (encoding all would take half an
 hour); questions and new lessons are encoded in earnest. The load comes from a process of its own on
 the same machine: 16 connections, each asks or contributes again as soon as it was answered.
 """
@@ -15,6 +16,7 @@ import http.client
 import json
 import os
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -31,6 +33,7 @@ from benchmarks.speed import CALLER, WORDS
 from epimem.bank.encoder import NodeVectors
 from epimem.config import Config
 from epimem.memory import ExperienceMemory
+from epimem.protocols import Encoder
 from epimem.schema.ids import uuid7
 from epimem.schema.lesson import IndexText, LessonDraft
 from epimem.service.access import Grant, TokenFile, new_token, token_file
@@ -39,6 +42,8 @@ from epimem.testing import small_run
 CLIENTS, WRITES = 16, 0.1
 BATCH = 1000
 WARM, ROUNDS = 50, 400
+NOISE = 0.3
+"""Lessons of the same two words have a cosine of 0.92."""
 
 
 def question(number: int) -> str:
@@ -70,18 +75,17 @@ def made(folder: Path, lessons: int) -> Path:
     if path.is_dir():
         return path
     part = folder / f"part-{lessons}-{os.getpid()}"
-    chance = np.random.default_rng(0)
     with ExperienceMemory.create(part, Config()) as memory:
         bank = memory.bank
-        assert bank.encoder is not None
-        size = bank.encoder.dimension
+        assert memory.encoder is not None
+        vectors = Vectors(memory.encoder)
         for start in range(0, lessons, BATCH):
             count = min(BATCH, lessons - start)
             bank.add_run(small_run(start), caller=CALLER, namespace="default")
             (queued,) = bank.queued_runs(limit=1)
-            vectors = [_vectors(chance, size) for _ in range(count)]
             drafts = [draft(start + at) for at in range(count)]
-            bank.commit_derivation(queued, drafts, vectors, controller="bench", prompt_version="1")
+            found = vectors.of(drafts)
+            bank.commit_derivation(queued, drafts, found, controller="bench", prompt_version="1")
             print(f"{start + count} of {lessons} lessons", file=sys.stderr, flush=True)
         # As maintenance leaves a bank; else every process that opens it builds the graph for itself.
         memory.recall.refresh()
@@ -92,10 +96,41 @@ def made(folder: Path, lessons: int) -> Path:
     return path
 
 
-def _vectors(chance: np.random.Generator, size: int) -> NodeVectors:
-    found = chance.standard_normal((3, size)).astype(np.float32)
-    found /= np.linalg.norm(found, axis=1, keepdims=True)
-    return NodeVectors(*found)
+class Vectors:
+    """The vectors of drafts: those of their words, with noise for their numbers."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._known: dict[tuple[str, ...], np.ndarray] = {}
+        self._chance = np.random.default_rng(0)
+
+    def of(self, drafts: list[LessonDraft]) -> list[NodeVectors]:
+        """Return all of a draft's index, its scope, its anchor."""
+        texts = [tuple(map(_without_number, _index_texts(it))) for it in drafts]
+        new = [each for each in dict.fromkeys(texts) if each not in self._known]
+        for start in range(0, len(new), 16):
+            part = new[start : start + 16]
+            found = self._encoder.encode([text for each in part for text in each])
+            self._known.update(zip(part, found.reshape(len(part), 3, -1), strict=True))
+        return [NodeVectors(*self._noisy(self._known[each])) for each in texts]
+
+    def _noisy(self, vectors: np.ndarray) -> np.ndarray:
+        noise = self._chance.standard_normal(vectors.shape).astype(np.float32)
+        found = vectors + NOISE * noise / np.linalg.norm(noise, axis=1, keepdims=True)
+        return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), dtype=np.float32)
+
+
+def _index_texts(lesson: LessonDraft) -> tuple[str, str, str]:
+    index = lesson.index
+    return (
+        f"{index.topic}\n{index.scope}\n{index.question_anchor}",
+        index.scope,
+        index.question_anchor,
+    )
+
+
+def _without_number(text: str) -> str:
+    return re.sub(r" of sheet \d+", "", text)
 
 
 @contextmanager
@@ -174,8 +209,26 @@ def encoder_limit(bank: Path) -> float:
         return (len(texts) - 64) / (time.perf_counter() - began)
 
 
-def load(host: str, port: int, token: str, seconds: float) -> dict[str, Any]:
-    """Ask and contribute from `CLIENTS` connections; return times, statuses and acknowledged ids."""
+Body = tuple[str, dict[str, Any]]
+
+
+def mixed_body(number: int, chance: random.Random) -> Body:
+    """Return an operation and its request: one in ten contributes."""
+    if chance.random() < WRITES:
+        return "contribute", {"item": draft(number).plain()}
+    return "retrieve", {"question": question(number)}
+
+
+def empty_body(number: int, _chance: random.Random) -> Body:
+    """Return a request that is let in and then refused: what HTTP and the load itself cost."""
+    return "nothing", {"question": question(number)}
+
+
+BODIES: dict[str, Callable[[int, random.Random], Body]] = {"mixed": mixed_body, "empty": empty_body}
+
+
+def load(host: str, port: int, token: str, kind: str, seconds: float) -> dict[str, Any]:
+    """Send requests from `CLIENTS` connections; return times, statuses and acknowledged ids."""
     until = time.monotonic() + seconds
     times: list[float] = []
     statuses: dict[int, int] = {}
@@ -188,14 +241,13 @@ def load(host: str, port: int, token: str, seconds: float) -> dict[str, Any]:
         number = 10**7 * (worker + 1)
         while time.monotonic() < until:
             number += 1
-            write = chance.random() < WRITES
-            body = {"item": draft(number).plain()} if write else {"question": question(number)}
+            operation, body = BODIES[kind](number, chance)
             began = time.perf_counter()
-            status, data = connection.post("contribute" if write else "retrieve", body)
+            status, data = connection.post(operation, body)
             with lock:
                 times.append(time.perf_counter() - began)
                 statuses[status] = statuses.get(status, 0) + 1
-                if write and status == 200:
+                if operation == "contribute" and status == 200:
                     written.append(json.loads(data)["id"])
 
     workers = [threading.Thread(target=work, args=(n,)) for n in range(CLIENTS)]
@@ -206,28 +258,49 @@ def load(host: str, port: int, token: str, seconds: float) -> dict[str, Any]:
     return {"times": times, "statuses": statuses, "written": written}
 
 
+def loaded(server: tuple[str, int, str], kind: str, seconds: float) -> dict[str, Any]:
+    """Return what `load` found in a process of its own."""
+    host, port, token = server
+    words = [sys.executable, "-m", "benchmarks.serving", "--load", host, str(port), token, kind]
+    done = subprocess.run(  # noqa: S603 - this module
+        [*words, "--seconds", str(seconds)], stdout=subprocess.PIPE, check=True
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
 def mixed(bank: Path, seconds: float) -> dict[str, Any]:
-    """Return throughput and latencies of the mixed load, and how many acknowledged writes are lost."""
-    with serving(bank) as (host, port, token):
-        connection = Connection(host, port, token)
+    """Return throughput and latencies of the mixed load, and how many acknowledged writes are lost.
+
+    Also how many requests a second are answered when nothing is asked of the bank.
+    """
+    with serving(bank) as server:
+        connection = Connection(*server)
         for number in range(WARM):
             connection.post("retrieve", {"question": question(-number - 1)})
-        words = [sys.executable, "-m", "benchmarks.serving", "--load", host, str(port), token]
-        done = subprocess.run(  # noqa: S603 - this module
-            [*words, "--seconds", str(seconds)], stdout=subprocess.PIPE, check=True
-        )
-    found = json.loads(done.stdout)
+        empty = loaded(server, "empty", min(seconds, 5))
+        before = _cpu_s()
+        found = loaded(server, "mixed", seconds)
+        busy = (_cpu_s() - before) / seconds
     with ExperienceMemory.open(bank, read_only=True) as memory:
         there = memory.bank.nodes(found["written"])
     times = sorted(found["times"])
     return {
         "requests a second": len(times) / seconds,
+        "empty requests a second": len(empty["times"]) / min(seconds, 5),
+        "cores busy": busy,
         "p50 ms": 1000 * times[len(times) // 2],
         "p99 ms": 1000 * times[int(len(times) * 0.99)],
         "statuses": found["statuses"],
         "writes": len(found["written"]),
         "lost": len(set(found["written"]) - set(there)),
     }
+
+
+def _cpu_s() -> float:
+    """Return how many core-seconds this machine has worked since it was started (Linux)."""
+    user, nice, system = Path("/proc/stat").read_text("ascii").split()[1:4]
+    return (int(user) + int(nice) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -237,12 +310,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--folder", type=Path, default=Path("serving-bench"))
     parser.add_argument(
-        "--load", nargs=3, metavar=("HOST", "PORT", "TOKEN"), help=argparse.SUPPRESS
+        "--load", nargs=4, metavar=("HOST", "PORT", "TOKEN", "KIND"), help=argparse.SUPPRESS
     )
     given = parser.parse_args()
     if given.load:
-        host, port, token = given.load
-        print(json.dumps(load(host, int(port), token, given.seconds)))
+        host, port, token, kind = given.load
+        print(json.dumps(load(host, int(port), token, kind, given.seconds)))
         return
     given.folder.mkdir(parents=True, exist_ok=True)
     bank = made(given.folder, given.lessons)

@@ -17,7 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,9 @@ from epimem.bank.tokens import document_terms, question_terms, term_hash
 K1 = 1.2
 B = 0.75
 _FRESH = 64  # documents that are sorted anew for a question, some 0.5 ms; ours
+_MANY = 1024  # documents from which on it pays to look whether a term has to be added to all; ours
+_LOOKED_UP = 8  # documents added to in the time of looking one up; ours
+_ROUNDING = 1e-9  # above the rounding of a sum of shares
 _STEP = 4  # a part is merged into the one before it when that is at most this many times as large
 
 _Flat = tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.uint16]]
@@ -97,23 +100,139 @@ class _Postings:
         )
 
 
-@dataclass(frozen=True)
-class _Share:
-    """What a term adds to the scores of slots, and the most that it could add to any."""
+class _Term:
+    """What one term adds to the scores of allowed slots, and the most that it could add to any.
 
-    slots: NDArray[np.int32]
-    scores: NDArray[np.float64]
-    most: float
+    Args:
+        slots: those that hold it, rising.
+        counts: how often each does.
+        holding: how many documents count as holding it.
+        view: the rows that are searched.
+    """
+
+    def __init__(
+        self,
+        slots: NDArray[np.int32],
+        counts: NDArray[np.uint16],
+        holding: int,
+        view: _View,
+    ) -> None:
+        self.slots, self._counts, self._view = slots, counts, view
+        idf = math.log1p((view.rows + COUNT - holding + 0.5) / (holding + 0.5))
+        self.most = idf * (K1 + 1)
+
+    @cached_property
+    def shares(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """The allowed slots that hold it, and what it adds to each."""
+        keep = self._view.allowed[self.slots]
+        slots = self.slots[keep]
+        return slots, self._scores(slots, self._counts[keep])
+
+    def at(self, slots: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return what it adds to each of these slots; 0 where it is not held."""
+        places = np.searchsorted(self.slots, slots)
+        places[places == len(self.slots)] = 0
+        held = self.slots[places] == slots if len(self.slots) else np.zeros(len(slots), np.bool_)
+        scores = np.zeros(len(slots), dtype=np.float64)
+        scores[held] = self._scores(slots[held], self._counts[places[held]])
+        return scores
+
+    def _scores(
+        self, slots: NDArray[np.integer], counts: NDArray[np.uint16]
+    ) -> NDArray[np.float64]:
+        often = counts.astype(np.float64)
+        weight = K1 * (1 - B + B * self._view.lengths[slots] / self._view.mean)
+        scores: NDArray[np.float64] = self.most * often / (often + weight)
+        return scores
 
 
 @dataclass(frozen=True)
 class _View:
-    """The rows that one search may see, their mean length, and the shares worked out so far."""
+    """The rows that are searched, their lengths and mean length, and the terms met so far."""
 
     allowed: Mask
     rows: int
     mean: float
-    shares: dict[int, _Share] = field(default_factory=dict)
+    lengths: NDArray[Any]
+    terms: dict[int, _Term] = field(default_factory=dict)
+
+
+class WordScores:
+    """The scores of one question; see `LexicalIndex.scored`.
+
+    A slot's score is summed in one order, the rarest term first, whoever asks for it: equal
+    documents have equal scores.
+    """
+
+    def __init__(self, catalog: Catalog, terms: Sequence[_Term], allowed: Mask) -> None:
+        self._catalog, self._terms, self._allowed = catalog, terms, allowed
+        self._maximum = sum(term.most for term in terms)
+
+    def at(self, slots: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return the score of each of these slots: 0 where nothing is shared or it is not allowed."""
+        totals = np.zeros(len(slots), dtype=np.float64)
+        for term in self._terms:
+            totals += term.at(slots)
+        totals[~self._allowed[slots]] = 0.0
+        return self._shares_of_maximum(totals)
+
+    def top(self, k: int) -> list[tuple[str, float]]:
+        """Return the `k` best as (node id, score in (0, 1]), best first, equal ones by node id."""
+        hits, totals = self._hits(k)
+        scores = self._shares_of_maximum(totals)
+        if len(hits) > k > 0:
+            kept = scores >= _bar(scores, k)
+            hits, scores = hits[kept], scores[kept]
+        names = self._catalog.names
+        found = zip((names[slot] for slot in hits.tolist()), scores.tolist(), strict=True)
+        return sorted(found, key=lambda item: (-item[1], item[0]))[: max(k, 0)]
+
+    def best(self) -> float:
+        """Return the best score of all slots, 0 where none matches."""
+        _, totals = self._hits(1)
+        return float(self._shares_of_maximum(totals).max(initial=0.0))
+
+    def _shares_of_maximum(self, totals: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.minimum(totals / self._maximum, 1.0) if self._terms else totals
+
+    def _hits(self, k: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return slots and totals of all that may be among the `k` best, ties with the last included.
+
+        As soon as the terms that are left cannot bring a further slot among them (MaxScore, Turtle
+        and Flood 1995), they are looked up for those that can still be: common words stand in
+        nearly all documents and tell nearly nothing.
+        """
+        totals = np.zeros(self._catalog.size, dtype=np.float64)
+        left = self._maximum
+        for number, term in enumerate(self._terms):
+            if len(term.slots) > _MANY and self._maximum > 2 * left:
+                hits = np.flatnonzero(totals)
+                if len(hits) >= k > 0 and (bar := _bar(totals[hits], k)) > left + _ROUNDING:
+                    hits = hits[totals[hits] >= bar - left - _ROUNDING]
+                    if len(hits) * _LOOKED_UP < len(term.slots):
+                        return hits, self._completed(totals[hits], hits, number)
+            slots, scores = term.shares
+            totals[slots] += scores
+            left -= term.most
+        hits = np.flatnonzero(totals)
+        return hits, totals[hits]
+
+    def _completed(
+        self, totals: NDArray[np.float64], slots: NDArray[np.int64], number: int
+    ) -> NDArray[np.float64]:
+        for term in self._terms[number:]:
+            totals += term.at(slots)
+        return totals
+
+
+def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return arrays as one; a single one is not copied."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _bar(scores: NDArray[np.float64], k: int) -> float:
+    """Return the k-th best of at least `k` scores."""
+    return float(np.partition(scores, len(scores) - k)[len(scores) - k])
 
 
 def _document(slot: int, counts: Counter[str]) -> _Flat:
@@ -181,35 +300,31 @@ class LexicalIndex:
         self._parts, self._fresh, self._fresh_part = parts, [], None
 
     def search(self, question: str, *, k: int, allowed: Mask) -> list[tuple[str, float]]:
-        """Return the `k` best allowed nodes as (node id, score in [0, 1]), best first.
+        """Return the `k` best allowed nodes as (node id, score in (0, 1]), best first.
 
         Only nodes that share a term come back; equal scores are ordered by node id. A question
         without terms finds nothing.
         """
-        return self.top(self.scores(question, allowed), k)
+        return self.scored(question, allowed).top(k)
 
-    def top(self, scores: NDArray[np.float64], k: int) -> list[tuple[str, float]]:
-        """Return the `k` best of what `scores` returned, as `search` does."""
-        hits = np.flatnonzero(scores)
-        if len(hits) > k > 0:
-            bar = np.partition(scores[hits], len(hits) - k)[len(hits) - k]
-            hits = hits[scores[hits] >= bar]
-        names = self._catalog.names
-        found = [(names[slot], float(scores[slot])) for slot in hits.tolist()]
-        return sorted(found, key=lambda item: (-item[1], item[0]))[: max(k, 0)]
-
-    def scores(self, question: str, allowed: Mask) -> NDArray[np.float64]:
-        """Return the score of every slot; 0 where nothing is shared or the slot is not allowed.
+    def scored(self, question: str, allowed: Mask) -> WordScores:
+        """Return the scores of a question, to be asked for before the index changes.
 
         BM25 over the question's own maximum: the sum of idf * (k1 + 1) over its distinct terms,
         where a term that no allowed row holds counts with the idf of document frequency 0. N and n
         count the allowed rows and the general questions; the mean length is that of allowed rows.
         """
-        return self._scores(question, self._view(allowed))
+        return self._scored(question, self._view(allowed))
+
+    def best(self, questions: Sequence[str], allowed: Mask) -> NDArray[np.float64]:
+        """Return the best score of each question over the allowed slots; 0 where none matches."""
+        view = self._view(allowed)
+        tops = [self._scored(question, view).best() for question in questions]
+        return np.array(tops, dtype=np.float64)
 
     def _view(self, allowed: Mask) -> _View:
         rows, mean = self._size(allowed)
-        return _View(allowed, rows, mean)
+        return _View(allowed, rows, mean, self._lengths.view)
 
     def _counted(self, allowed: Mask) -> tuple[int, float]:
         """Return how many rows are allowed, and their mean length (at least 1)."""
@@ -217,37 +332,23 @@ class LexicalIndex:
         mean = float(self._lengths.view[allowed].mean()) if rows else 0.0
         return rows, max(mean, 1.0)
 
-    def _scores(self, question: str, view: _View) -> NDArray[np.float64]:
-        totals = np.zeros(self._catalog.size, dtype=np.float64)
-        terms = question_terms(question)
-        if not view.rows or not len(terms):
-            return totals
-        maximum = 0.0
-        for term in terms:
-            share = view.shares.get(int(term))
-            if share is None:
-                share = view.shares[int(term)] = self._share(term, view)
-            maximum += share.most
-            totals[share.slots] += share.scores
-        return np.minimum(totals / maximum, 1.0)
+    def _scored(self, question: str, view: _View) -> WordScores:
+        asked = question_terms(question) if view.rows else ()
+        found = [(self._term(term, view), int(term)) for term in asked]
+        found.sort(key=lambda item: (-item[0].most, item[1]))
+        return WordScores(self._catalog, [term for term, _ in found], view.allowed)
 
-    def _share(self, term: np.uint64, view: _View) -> _Share:
-        """Return what one term adds to the score of each allowed slot that holds it."""
-        parts = [_NOTHING, *(postings.find(term) for postings in self._postings())]
-        slots = np.concatenate([part[0] for part in parts])
-        counts = np.concatenate([part[1] for part in parts]).astype(np.float64)
-        keep = view.allowed[slots]
-        slots, counts = slots[keep], counts[keep]
-        holding = len(slots) + background_frequencies().get(int(term), 0)
-        idf = math.log1p((view.rows + COUNT - holding + 0.5) / (holding + 0.5))
-        weight = K1 * (1 - B + B * self._lengths.view[slots] / view.mean)
-        return _Share(slots, idf * counts * (K1 + 1) / (counts + weight), idf * (K1 + 1))
-
-    def best(self, questions: Sequence[str], allowed: Mask) -> NDArray[np.float64]:
-        """Return the best score of each question over the allowed slots; 0 where none matches."""
-        view = self._view(allowed)
-        tops = [self._scores(question, view).max(initial=0.0) for question in questions]
-        return np.array(tops, dtype=np.float64)
+    def _term(self, term: np.uint64, view: _View) -> _Term:
+        known = view.terms.get(int(term))
+        if known is not None:
+            return known
+        parts = [postings.find(term) for postings in self._postings()] or [_NOTHING]
+        slots, counts = (_joined([part[column] for part in parts]) for column in (0, 1))
+        whole = view.rows == len(view.allowed)
+        held = len(slots) if whole else int(np.count_nonzero(view.allowed[slots]))
+        holding = held + background_frequencies().get(int(term), 0)
+        found = view.terms[int(term)] = _Term(slots, counts, holding, view)
+        return found
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the postings as arrays for a derived file; slots count in `live_slots`."""

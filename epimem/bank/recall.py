@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+import numpy as np
+
 from epimem.bank.catalog import KINDS, Mask, Scope
 from epimem.bank.encoder import truncated_tokens
 from epimem.bank.floor import Floor
@@ -162,17 +164,17 @@ class Recall(FollowedIndex):
         rankings: list[list[tuple[str, float]]] = []
         if vector is not None and self._dense is not None:
             rankings.append(self._dense.search(vector, k=depth, allowed=allowed))
-        words = self._lexical.scores(text, allowed) if mode != "dense" else None
+        words = self._lexical.scored(text, allowed) if mode != "dense" else None
         if words is not None:
-            rankings.append(self._lexical.top(words, depth))
+            rankings.append(words.top(depth))
         fused = [item for item in fuse(rankings, self._rrf_k) if item[0] not in without][:k]
         names = [name for name, _ in fused]
         cosines = self._cosines(vector, names, rankings)
         doubtful = [name for name in names if floor.doubtful(cosines.get(name))]
         nearest = self._floors.nearest(namespace, floor, doubtful, self._searched)
-        slots = self._catalog.slots(names)
-        lexical = words[slots].tolist() if words is not None else [None] * len(names)
-        kinds = self._catalog.kinds(slots)
+        slots = np.array(self._catalog.slots(names), dtype=np.int64)
+        lexical = words.at(slots).tolist() if words is not None else [None] * len(names)
+        kinds = self._catalog.kinds(slots.tolist())
         return tuple(
             Candidate(
                 node_id=name,

@@ -4,6 +4,7 @@ import math
 import string
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -131,6 +132,42 @@ def test_scores_follow_the_formula(documents: list[list[str]], words: list[str])
             expected[place] += idf * count[term] * 2.2 / (count[term] + weight)
     hits = {name: score * maximum for name, score in search(texts, question)}
     assert hits == pytest.approx({f"n{key}": value for key, value in expected.items() if value})
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(WORDS, min_size=1, max_size=14), WORDS, st.integers(0, 5))
+def test_the_best_are_those_of_all_scores_wherever_the_search_stops_adding(
+    documents: list[list[str]], words: list[str], k: int
+) -> None:
+    texts = [" ".join(document) for document in documents]
+    # Another namespace, and every third row gone: both keep their slots.
+    rows = [row(f"n{place}", text) for place, text in enumerate([*texts, *texts])]
+    others = [row(f"o{place}", "alpha the", "other") for place in range(5)]
+    catalog, index = built(*others, *rows)
+    gone = [replace(item, alive=False) for item in rows[::3]]
+    index.apply(catalog.apply(gone))
+    allowed = everything(catalog)
+    question = " ".join(words)
+    every = index.scored(question, allowed).at(np.arange(catalog.size))
+    ranked = [(catalog.names[slot], score) for slot, score in enumerate(every.tolist()) if score]
+    expected = sorted(ranked, key=lambda item: (-item[1], item[0]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lexical, "_MANY", 0)
+        patch.setattr(lexical, "_LOOKED_UP", 0)
+        early = index.search(question, k=k, allowed=allowed)
+        best = index.best([question, question], allowed).tolist()
+    assert early == index.search(question, k=k, allowed=allowed) == expected[:k]
+    assert best == [max(every, default=0.0)] * 2
+
+
+def test_common_words_are_looked_up_for_those_that_can_still_be_among_the_best() -> None:
+    rare = [row(f"r{place}", "the zebra of the plain") for place in range(3)]
+    catalog, index = built(*rare, *(row(f"c{place}", "the plain of it") for place in range(40)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lexical, "_MANY", 4)
+        patch.setattr(lexical, "_LOOKED_UP", 1)
+        hits, _ = index.scored("the zebra", everything(catalog))._hits(2)
+    assert len(hits) == 3
 
 
 def test_rows_of_another_namespace_do_not_change_a_score() -> None:
