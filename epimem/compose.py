@@ -54,6 +54,7 @@ def _item(node: Node, sources: Mapping[str, Node]) -> Item:
         cautions=(own.cautions if own else node.cautions) + _open_conflicts(node),
         authority=node.authority,
         contributors=tuple(sorted(name for name in people if name)),
+        agents=tuple(sorted({lesson.agent for lesson in stored if lesson.agent})),
         source_runs=tuple(sorted(run for run in runs if run)),
         support=len({support.question_key for support in supports}),
         conflicted=any(conflict_state(conflict) == "open" for conflict in node.conflicts),

@@ -22,6 +22,7 @@ from epimem.bank.growing import Growing
 from epimem.errors import RecordError
 from epimem.protocols import Vector
 from epimem.schema.lesson import AUTHORITIES, Authority
+from epimem.schema.names import addressed
 from epimem.schema.tree import Kind
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -42,7 +43,7 @@ _COLUMNS = {
 class IndexRow:
     """The present state of one node for followers of the bank; `alive` False: gone from recall.
 
-    An empty `audience` is for all readers. `vector` is of unit length; None: not encoded yet.
+    `audience`: see `epimem.schema.names.addressed`. `vector` is of unit length; None: not encoded yet.
     """
 
     node_id: str
@@ -62,7 +63,7 @@ class Scope:
 
     Args:
         namespace: exactly this one.
-        reader: sees items for all and items whose audience names it; None sees items for all only.
+        reader: sees what is addressed to it (`epimem.schema.names.addressed`); None: to nobody named.
         minimum_authority: items of less authority stay out.
         kinds: items of other kinds stay out.
 
@@ -268,7 +269,7 @@ class Catalog:
         return self._cached(key, lambda: self._mask(scope))
 
     def _mask(self, scope: Scope) -> Mask:
-        audiences = [not names or scope.reader in names for names in self._audiences]
+        audiences = [addressed(names, scope.reader) for names in self._audiences]
         kinds = [kind in scope.kinds for kind in KINDS]
         mask = self._namespace_mask(scope.namespace)
         mask &= self._column("authority") >= AUTHORITIES.index(scope.minimum_authority)

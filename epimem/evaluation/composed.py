@@ -18,6 +18,7 @@ from epimem.operations.rules import may_select
 from epimem.schema.ids import uuid7
 from epimem.schema.lesson import AUTHORITIES
 from epimem.schema.memory_input import MemoryInput
+from epimem.schema.names import addressed
 from epimem.schema.tree import Node, family_of
 
 NEAREST = 8
@@ -112,7 +113,7 @@ class Frequent(Arm):
         return (
             may_select(node)
             and node.polarity == "positive"
-            and (not node.audience or reader in node.audience)
+            and addressed(node.audience, reader)
             and AUTHORITIES.index(node.authority) >= AUTHORITIES.index(least)
         )
 

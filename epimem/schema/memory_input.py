@@ -72,7 +72,10 @@ class Crop(Record):
 
 
 class Item(Record):
-    """One selected item as the harness sees it; text is data, never an instruction."""
+    """One selected item as the harness sees it; text is data, never an instruction.
+
+    `agents` are those that the lessons behind it came from, as their harness named them.
+    """
 
     node_id: str
     kind: Kind
@@ -84,6 +87,7 @@ class Item(Record):
     cautions: tuple[str, ...] = ()
     authority: Authority = "none"
     contributors: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
     source_runs: tuple[str, ...] = ()
     support: StrictInt = 0
     conflicted: bool = False

@@ -6,9 +6,30 @@ an id that UTF-8 cannot hold would end in a driver's error instead of ours.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from epimem.errors import RecordError
 from epimem.schema.base import Record
 from epimem.schema.text import NameText, TitleText
+
+
+def addressed(audience: Collection[str], reader: str | None) -> bool:
+    """Whether an item with this audience is for a reader (ours).
+
+    An empty audience is for all. A name `GROUP/MEMBER` binds the readers of that group alone (a reader
+    of the group's own name among them): to a reader of another group, or of none, such a name says
+    nothing, so that what one team hands to some of its members is not lost to other teams.
+
+    Args:
+        audience: names of readers.
+        reader: who asks; None where nobody is named.
+    """
+    if not audience or reader in audience:
+        return True
+    if not all("/" in name for name in audience):
+        return False
+    group = (reader or "").partition("/")[0]
+    return all(name.partition("/")[0] != group for name in audience)
 
 
 class _Name(Record):

@@ -12,8 +12,8 @@ def evidence(name, **more):
     return Evidence(image_id=name, region=Region.whole(10, 10), **more)
 
 
-def lesson(number, *found):
-    stored = Lesson(guidance="g", evidence=found, contributor="c", organisation="o")
+def lesson(number, *found, **more):
+    stored = Lesson(guidance="g", evidence=found, contributor="c", organisation="o", **more)
     return Node(node_id=f"n-{number}", namespace="default", kind="lesson", lesson=stored)
 
 
@@ -53,3 +53,11 @@ def test_what_cannot_be_shown_and_what_is_gone_is_left_out():
 def test_a_lesson_shows_its_own_in_order():
     one = lesson(1, evidence("a"), evidence("b"))
     assert shown(one) == ["a", "b"]
+
+
+def test_an_item_names_the_agents_that_its_lessons_came_from():
+    lessons = [lesson(1, agent="pool/b"), lesson(2), lesson(3, agent="pool/a")]
+    sources = {node.node_id: node for node in lessons}
+    own, unknown, of_rule = compose.items([lessons[0], lessons[1], rule(*lessons)], sources)
+    assert (own.agents, unknown.agents) == (("pool/b",), ())
+    assert of_rule.agents == ("pool/a", "pool/b")

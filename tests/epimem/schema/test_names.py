@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epimem.errors import RecordError
-from epimem.schema.names import checked_id, checked_name, checked_title
+from epimem.schema.names import addressed, checked_id, checked_name, checked_title
 
 
 def test_a_name_is_normalized_and_otherwise_as_it_is():
@@ -40,3 +40,22 @@ def test_a_bad_one_is_refused_by_the_name_of_its_field(check, value, code):
 @pytest.mark.parametrize("value", ["", "a\0b", "e\u0301", "\U0001f600", "0198f2c4-7d1e"])
 def test_an_id_is_any_text_that_utf8_can_hold_unchanged(value):
     assert checked_id(value, "id") == value
+
+
+@pytest.mark.parametrize(
+    ("audience", "reader", "seen"),
+    [
+        ((), None, True),
+        (("ann",), "ann", True),
+        (("ann",), "bob", False),
+        (("ann",), None, False),
+        (("ann",), "pool/ann", False),
+        (("pool/ann", "eve"), "codex", False),
+        (("pool/ann", "other/eve"), "other/bob", False),
+        (("pool/ann", "other/eve"), "third/bob", True),
+        (("pool/ann",), "pool/x/ann", False),
+        (("pool/ann",), "", True),
+    ],
+)
+def test_whom_an_audience_lets_in(audience: tuple[str, ...], reader: str | None, *, seen: bool):
+    assert addressed(audience, reader) is seen
