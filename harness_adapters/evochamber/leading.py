@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epimem.protocols import Encoder
 from epimem.schema.base import Record, StrictFloat
@@ -42,11 +44,12 @@ class Leading:
             return []
         niches = sorted({niche, *(entry.niche for entry in self.entries)})
         vectors = np.asarray(encoder.encode(niches), dtype=np.float64)
-        place = {name: vectors[at] for at, name in enumerate(niches)}
-        own = profile(team, niche)
+        near = dict(zip(niches, vectors @ vectors[niches.index(niche)], strict=True))
+        profiles = [profile(team, niche), *(entry.profile for entry in self.entries)]
+        alike = _cosines_to_first(profiles)
         scores = [
-            float(place[entry.niche] @ place[niche]) / 2 + _cosine(entry.profile, own) / 2
-            for entry in self.entries
+            (float(near[entry.niche]) + float(like)) / 2
+            for entry, like in zip(self.entries, alike, strict=True)
         ]
         order = sorted(range(len(scores)), key=lambda at: (-round(scores[at], 9), -at))
         return [self.entries[at] for at in order[:k]]
@@ -72,9 +75,16 @@ def chosen(reply: str, retrieved: Sequence[Entry]) -> Structure:
     return max(rewards, key=lambda name: float(np.mean(rewards[name])), default="voting")
 
 
-def _cosine(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return the cosine of two profiles, shorter ones filled up with 0; 0 where one is zero."""
-    size = max(len(first), len(second))
-    one, two = (np.pad(np.array(each), (0, size - len(each))) for each in (first, second))
-    length = float(np.linalg.norm(one) * np.linalg.norm(two))
-    return float(one @ two) / length if length else 0.0
+def _cosines_to_first(profiles: Sequence[Sequence[float]]) -> NDArray[np.float64]:
+    """Return the cosine of the first profile and each other; shorter ones are filled up with 0.
+
+    A profile of zeros is like nothing: 0.
+    """
+    rows = np.array(list(zip_longest(*profiles, fillvalue=0.0)), dtype=np.float64).T
+    lengths = np.linalg.norm(rows, axis=1)
+    product = lengths[1:] * lengths[0]
+    dots = rows[1:] @ rows[0]
+    found: NDArray[np.float64] = np.divide(
+        dots, product, out=np.zeros_like(dots), where=product > 0
+    )
+    return found

@@ -13,10 +13,17 @@ import numpy as np
 
 from epimem.protocols import Encoder
 from epimem.schema.base import Record
-from harness_adapters.evochamber.agent import PERSONA, Agent, mean_rolling
+from harness_adapters.evochamber.agent import Agent, mean_rolling
 from harness_adapters.evochamber.chance import draw
 from harness_adapters.evochamber.settings import Settings
 from harness_adapters.evochamber.team import Pairs, competences
+
+FOCUS = " You concentrate on tasks of the kind "
+
+
+def specialized(persona: str, niche: str) -> str:
+    """Return a persona that concentrates on a niche, and no longer on another one."""
+    return f"{persona.partition(FOCUS)[0]}{FOCUS}{niche!r}."
 
 
 class Event(Record):
@@ -128,7 +135,7 @@ class Population:
             niche = parent.dominant()
             clone = self._new(
                 task,
-                persona=f"{PERSONA} You concentrate on tasks of the kind {niche!r}.",
+                persona=specialized(parent.persona, niche),
                 parents=(parent.name,),
                 q=dict(parent.q),
                 n=dict(parent.n),

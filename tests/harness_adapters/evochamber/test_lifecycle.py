@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from epimem.bank.encoder import TableEncoder
 from harness_adapters.evochamber.agent import PERSONA, Agent
 from harness_adapters.evochamber.archive import Insight
-from harness_adapters.evochamber.lifecycle import Population
+from harness_adapters.evochamber.lifecycle import Population, specialized
 from harness_adapters.evochamber.settings import settings_of
 from harness_adapters.evochamber.team import Pairs
 
@@ -74,8 +74,8 @@ def test_a_clone_knows_what_its_parent_knows_and_concentrates_on_its_niche():  #
     assert [event.kind for event in events] == ["fork", "specialize"]
     assert events[1].niche == "z"
     assert (clone.q, clone.n, clone.parents) == (parent.q, parent.n, (parent.name,))
-    assert "'z'" in clone.persona
-    assert clone.persona != parent.persona
+    assert clone.persona == f"{PERSONA} You concentrate on tasks of the kind 'z'."
+    assert specialized(clone.persona, "y") == f"{PERSONA} You concentrate on tasks of the kind 'y'."
     assert clone.rolling is None
     clone.learn("z", 0.0, 0.3)
     clone.archive.add(Insight(text="other", niche="z", giver="g"), ENCODER, 0.9)

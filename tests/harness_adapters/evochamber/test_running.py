@@ -27,7 +27,7 @@ def solve(system, user):
     return "= 6" if INSIGHT in system or (number * 7 + agent) % 3 == 0 else f"= {agent}"
 
 
-class Interrupted(Exception):
+class InterruptedRunError(Exception):
     """Stands for a process that ended."""
 
 
@@ -54,7 +54,7 @@ class World:
 
             def progress(_phase, done, _total):
                 if stop_at and done == stop_at:
-                    raise Interrupted
+                    raise InterruptedRunError
 
             with folder.opened(SETUP):
                 return run(chamber, STREAM, folder, progress=progress)
@@ -87,10 +87,10 @@ class Failing:
         def call(*given, **more):
             self._count += 1
             if self._count == self._at and self._at % 2:
-                raise Interrupted
+                raise InterruptedRunError
             done = method(*given, **more)
             if self._count == self._at:
-                raise Interrupted
+                raise InterruptedRunError
             return done
 
         return call
@@ -136,7 +136,7 @@ def test_the_stream_of_these_tests_is_worth_it(undisturbed):
 def test_an_interrupted_run_ends_like_an_undisturbed_one(tmp_path, undisturbed, faults):
     world = World(tmp_path)
     for fault in faults:
-        with pytest.raises((Interrupted, ControllerError)):
+        with pytest.raises((InterruptedRunError, ControllerError)):
             world.start(**fault)
     assert plain(world.start()) == undisturbed[0]
     assert world.written() == undisturbed[1]
@@ -147,13 +147,13 @@ def test_an_interrupted_run_ends_like_an_undisturbed_one(tmp_path, undisturbed, 
 
 def test_a_line_without_its_state_and_a_line_cut_short_are_dropped(tmp_path):
     world = World(tmp_path)
-    with pytest.raises(Interrupted):
+    with pytest.raises(InterruptedRunError):
         world.start(stop_at=3)
     path = tmp_path / "run" / "episodes.jsonl"
     lines = path.read_bytes()
     for more in (lines.splitlines(keepends=True)[-1], b'{"number": 4, "ta'):
         path.write_bytes(lines + more)
-        with pytest.raises(Interrupted):
+        with pytest.raises(InterruptedRunError):
             world.start(stop_at=3)
         assert path.read_bytes() == lines
 
@@ -169,7 +169,7 @@ def test_a_folder_is_of_one_run_and_one_process(tmp_path):
 
 def test_a_damaged_state_is_named(tmp_path):
     world = World(tmp_path)
-    with pytest.raises(Interrupted):
+    with pytest.raises(InterruptedRunError):
         world.start(stop_at=2)
     path = tmp_path / "run" / "state.json"
     path.write_bytes(path.read_bytes()[:-40])
