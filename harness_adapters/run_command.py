@@ -7,12 +7,14 @@ from pathlib import Path
 import click
 
 from epimem.cli.options import command
+from harness_adapters.run_methods import RunCommand
 
 TOKEN = "EPIMEM_TOKEN"  # noqa: S105 - the name of a variable
 
 
 @command(
     "run",
+    kind=RunCommand,
     summary="Solve questions with a harness that is shown the bank.",
     text="For each question the bank is asked once; images, then crops, then the memory, then the "
     "question go to one session of the harness; its run is handed in. BANK is a folder, or the URL "
@@ -24,7 +26,8 @@ TOKEN = "EPIMEM_TOKEN"  # noqa: S105 - the name of a variable
     "A file of tasks has one JSON object a line: question, images, family, task_id. A task that was "
     "handed in is not solved again when the same command is run once more.\n\n"
     "Prints one JSON line a question: run_id, answer, items, crops, receipt. Exit status 1: some "
-    "failed.",
+    "failed.\n\n"
+    "A method in place of HARNESS has options of its own: `epimem run evochamber --help`.",
     examples=(
         "epimem run codex my-bank 'How many stations?' --image map.png",
         "epimem run codex my-bank --tasks tasks.jsonl --set 'overrides=model=\"gpt-5\"'",

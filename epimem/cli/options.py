@@ -40,7 +40,12 @@ class Command(click.Command):
 
 
 def command(
-    name: str, *, summary: str, text: str, examples: Sequence[str]
+    name: str,
+    *,
+    summary: str,
+    text: str,
+    examples: Sequence[str],
+    kind: type[Command] = Command,
 ) -> Callable[[Callable[..., Any]], Command]:
     """Return a decorator that makes a command.
 
@@ -49,10 +54,11 @@ def command(
         summary: one line for the list of commands.
         text: what it does and when to use it; paragraphs divided by an empty line.
         examples: complete command lines.
+        kind: class of the command.
     """
     return click.command(
         name,
-        cls=Command,
+        cls=kind,
         help=f"{summary}\n\n{text}",
         short_help=summary,
         examples=examples,

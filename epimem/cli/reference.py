@@ -76,6 +76,9 @@ def commands() -> Iterator[tuple[str, Command]]:
         else:
             assert isinstance(command, Command)
             yield command.name or "", command
+            # A command that hands over to others names them.
+            for name, member in getattr(command, "members", {}).items():
+                yield f"{command.name} {name}", member
 
 
 def _members(group: click.Group) -> Iterator[tuple[str, Command]]:
