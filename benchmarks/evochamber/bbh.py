@@ -59,6 +59,11 @@ def stream(items: int, seed: int) -> list[Problem]:
     return [problem_of(task, DATA, "checker") for task in chosen]
 
 
+def persona(name: str) -> str:
+    """Return the persona of an agent: the model knows by its name what it can do."""
+    return f"{PERSONA} You are {name}."
+
+
 def one(arm: str, seed: int, items: int, folder: Path) -> list[Episode]:
     """Run one arm under one seed in its folder, on a bank of its own; goes on where it stopped."""
     work = Folder(folder)
@@ -73,9 +78,9 @@ def one(arm: str, seed: int, items: int, folder: Path) -> list[Episode]:
         with Client.local(bank, contributor="pool") as client:
             sharing = Sharing(client, "pool", folder / "crops")
             settings = settings_of(**ARMS[arm])
-            chamber = Chamber(settings, SkilledModel(), encoder, seed=seed, sharing=sharing)
-            for agent in chamber.population.agents:
-                agent.persona = f"{PERSONA} You are {agent.name}."
+            chamber = Chamber(
+                settings, SkilledModel(), encoder, seed=seed, sharing=sharing, persona=persona
+            )
             return run(chamber, stream(items, seed), work)
 
 

@@ -13,7 +13,7 @@ from epimem.errors import RecordError
 from epimem.protocols import Encoder
 from epimem.schema.base import Record, StrictBool, StrictFloat, StrictInt
 from harness_adapters.evochamber import codream, prompts, structures
-from harness_adapters.evochamber.agent import Agent
+from harness_adapters.evochamber.agent import PERSONA, Agent
 from harness_adapters.evochamber.archive import Insight
 from harness_adapters.evochamber.codream import Dream, Dreaming, Result
 from harness_adapters.evochamber.leading import Entry, Leading, chosen, profile
@@ -68,6 +68,7 @@ class Chamber:
         encoder: tells near-duplicates, and finds what an agent knows.
         seed: for draws.
         sharing: the pool's side of a bank; None for a pool of its own.
+        persona: returns the persona of a new agent by its name; one for all by default.
     """
 
     def __init__(
@@ -78,10 +79,12 @@ class Chamber:
         *,
         seed: int = 0,
         sharing: Sharing | None = None,
+        persona: Callable[[str], str] = lambda _: PERSONA,
     ) -> None:
         self.settings, self.encoder, self.seed, self.sharing = settings, encoder, seed, sharing
         self.tasks = 0
-        self.population = Population(settings, encoder)
+        self._persona = persona
+        self.population = Population(settings, encoder, persona=persona)
         self.pairs = Pairs()
         self.leading = Leading()
         self.outbox: list[Parcel] = []
@@ -179,7 +182,9 @@ class Chamber:
                 )
         agents = [Agent.read(each) for each in state["agents"]]
         self.tasks = state["tasks"]
-        self.population = Population(self.settings, self.encoder, agents, state["made"])
+        self.population = Population(
+            self.settings, self.encoder, agents, state["made"], persona=self._persona
+        )
         self.pairs = Pairs.read(state["pairs"])
         self.leading = Leading([Entry.read(each) for each in state["leading"]])
         self._recent = list(state["recent"])
@@ -190,17 +195,18 @@ class Chamber:
     def _judged(self, problem: Problem, attempt: Attempt) -> Result:
         """Return the rewards: the checker's, or, where the pool is not told them, agreement.
 
-        A member's own reward is then the share of members that gave its answer (ours).
+        A member's own reward is then the share of members that gave its answer (ours). A member
+        without an answer has failed.
         """
         marks = {name: problem.mark(reply) for name, reply in attempt.finals.items()}
         team = problem.mark(attempt.answer)
         if problem.source != "self":
-            return Result(team.reward, {name: mark for name, mark in marks.items() if mark.answer})
+            return Result(team.reward, marks)
         answers = [mark.answer for mark in marks.values()]
         agreed = {name: _agreement(mark.answer, answers) for name, mark in marks.items()}
         return Result(
             _agreement(team.answer, answers),
-            {name: Mark(agreed[name], mark.answer) for name, mark in marks.items() if mark.answer},
+            {name: Mark(agreed[name], mark.answer) for name, mark in marks.items()},
         )
 
     def _count(

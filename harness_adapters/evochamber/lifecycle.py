@@ -6,14 +6,14 @@ dominant niche: the documents count 43 of these and name four operators (ours: n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from epimem.protocols import Encoder
 from epimem.schema.base import Record
-from harness_adapters.evochamber.agent import Agent, mean_rolling
+from harness_adapters.evochamber.agent import PERSONA, Agent, mean_rolling
 from harness_adapters.evochamber.chance import draw
 from harness_adapters.evochamber.settings import Settings
 from harness_adapters.evochamber.team import Pairs, competences
@@ -43,6 +43,7 @@ class Population:
         encoder: tells near-duplicates when archives are merged.
         agents: a pool to go on with; the first ones are made where None.
         made: how many there ever were.
+        persona: returns the persona of a new agent by its name; one for all by default.
     """
 
     def __init__(
@@ -51,8 +52,10 @@ class Population:
         encoder: Encoder,
         agents: list[Agent] | None = None,
         made: int = 0,
+        *,
+        persona: Callable[[str], str] = lambda _: PERSONA,
     ) -> None:
-        self._settings, self._encoder = settings, encoder
+        self._settings, self._encoder, self._persona = settings, encoder, persona
         self.made = made
         self.agents = agents if agents is not None else []
         if agents is None:
@@ -93,7 +96,8 @@ class Population:
 
     def _new(self, born_at: int, **given: Any) -> Agent:
         self.made += 1
-        agent = Agent(name=f"agent-{self.made:03d}", born_at=born_at, **given)
+        name = f"agent-{self.made:03d}"
+        agent = Agent(name=name, born_at=born_at, **{"persona": self._persona(name), **given})
         agent.rewards = type(agent.rewards)(agent.rewards, maxlen=self._settings.window)
         return agent
 

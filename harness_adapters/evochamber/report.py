@@ -50,7 +50,8 @@ class Signals(Record):
         flow: insights taken in, one row a giver, one column a recipient, both in order of `agents`.
         specialization: after each task, over the last `window` tasks: 1 - H(anchor shares) / log N, in
             [0, 1], N being the pool's size then.
-        overall: the same over all tasks and the last pool.
+        overall: the same over all tasks, N being the last pool's size, or the agents that were ever an
+            anchor where these are more (ours).
         window: tasks.
         unique_anchors: agents that were an anchor.
         score: mean of the checker's marks, in [0, 1].
@@ -132,7 +133,7 @@ def signals(episodes: Sequence[Episode], *, window: int) -> Signals:
             _rolling(anchors[max(0, at - window) : at], pool[at - 1])
             for at in range(1, len(anchors) + 1)
         ),
-        overall=specialization(list(counts.values()), pool[-1] if pool else 0),
+        overall=specialization(list(counts.values()), max([len(counts), *pool[-1:]])),
         window=window,
         unique_anchors=len(counts),
         score=_mean([each.score for each in episodes]),
