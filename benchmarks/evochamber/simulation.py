@@ -1,0 +1,202 @@
+"""Agents whose skill is known: what the formulas of EvoChamber do with them.
+
+    python -m benchmarks.evochamber.simulation            ten seeds, a minute or two
+
+All agents begin alike. One solves a task with probability 0.3, and 0.2 more for each insight of the
+task's true niche that stands in its prompt, up to 0.9; so skill comes from routed insights alone.
+The paper's own figures are printed beside ours and compared with nothing: they are of other tasks and
+agents.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from epimem.bank.encoder import TableEncoder
+from harness_adapters.evochamber import report
+from harness_adapters.evochamber.agent import PERSONA
+from harness_adapters.evochamber.chamber import Chamber, Episode
+from harness_adapters.evochamber.chance import draw
+from harness_adapters.evochamber.problem import Mark, Problem
+from harness_adapters.evochamber.running import summary
+from harness_adapters.evochamber.settings import settings_of
+from harness_adapters.llm import Completion, Message
+
+TASKS, SEEDS = 382, 10
+NICHES = ("algebra", "geometry", "number theory", "counting")
+BASE, STEP, BEST = 0.3, 0.2, 0.9
+PAPER = {
+    "specialization": "0.123 +- 0.008",
+    "unique anchors": "38 +- 5",
+    "N = 20 over N = 3": 0.011,
+    "CODREAM triggers": 34,
+    "insights": 93,
+    "cost over a single agent": 3.6,
+}
+_ASKED = re.compile(r"task (\d+) of the kind ([a-z ]+)")
+_KNOWN = re.compile(r"In ([a-z ]+), check case \d+")
+_NAME = re.compile(r"You are (agent-\d+)")
+
+
+@dataclass
+class Bernoulli:
+    """A model that is right with a known probability; it speaks the formats of the pool's phases."""
+
+    seed: int
+    name: str = "bernoulli"
+
+    def complete(self, messages: Sequence[Message], *, max_tokens: int, tag: str) -> Completion:
+        """Return a reply; tokens are counted as words."""
+        del max_tokens
+        system, user = messages[0].text, messages[-1].text
+        text = self._said(tag, system, user)
+        return Completion(text, len(f"{system} {user}".split()), len(text.split()))
+
+    def _said(self, tag: str, system: str, user: str) -> str:
+        found = _ASKED.search(user)
+        if tag == "choose" or found is None:
+            return "voting"
+        number, niche = found.groups()
+        if tag in {"imagine", "crystallize"}:
+            name = "strategies" if tag == "imagine" else "insights"
+            text = f"In {niche}, check case {number}."
+            return json.dumps({name: [{"text": text, "reach": "subdomain"}]})
+        if tag not in {"solve", "retry"}:
+            return "{}"
+        named = _NAME.search(system)
+        chance = draw(self.seed, tag, number, named[1] if named else "")
+        known = Counter(_KNOWN.findall(system))[niche]
+        return "= right" if chance < min(BASE + STEP * known, BEST) else f"= {chance:.6f}"
+
+
+def stream(
+    seed: int, tasks: int, niches: Sequence[str], *, mixed_up: bool
+) -> list[tuple[str, Problem]]:
+    """Return tasks with their true niches, mixed; `mixed_up` gives each a label drawn anew."""
+    found = []
+    for number in range(1, tasks + 1):
+        true = niches[int(draw(seed, "niche", number) * len(niches))]
+        label = niches[int(draw(seed, "label", number) * len(niches))] if mixed_up else true
+        problem = Problem(f"t-{number}", label, f"Solve task {number} of the kind {true}", _mark)
+        found.append((true, problem))
+    return found
+
+
+def _mark(reply: str) -> Mark:
+    answer = reply.rpartition("= ")[2]
+    return Mark(float(answer == "right"), answer)
+
+
+def solved(
+    seed: int,
+    *,
+    tasks: int = TASKS,
+    niches: Sequence[str] = NICHES,
+    mixed_up: bool = False,
+    profile: Any = "default",
+    **changes: Any,
+) -> tuple[list[str], list[Episode], Chamber]:
+    """Run a pool over a stream; return true niches, tasks, and the pool at the end."""
+    given = settings_of(profile, **{"without": ("structures",), **changes})
+    chamber = Chamber(
+        given,
+        Bernoulli(seed),
+        TableEncoder(64),
+        seed=seed,
+        persona=lambda name: f"{PERSONA} You are {name}.",
+    )
+    asked = stream(seed, tasks, niches, mixed_up=mixed_up)
+    return [true for true, _ in asked], [chamber.solve(each) for _, each in asked], chamber
+
+
+def by_niche(true: Sequence[str], episodes: Sequence[Episode]) -> float:
+    """Return the specialization index of the anchors of each true niche, the mean over niches.
+
+    Counted in the second half of a stream, over the agents that were ever an anchor.
+    """
+    half = len(episodes) // 2
+    later = list(zip(true[half:], episodes[half:], strict=True))
+    agents = len({each.team[0] for each in episodes})
+    found = []
+    for niche in sorted(set(true)):
+        counts = Counter(each.team[0] for name, each in later if name == niche)
+        found.append(report.specialization(list(counts.values()), agents))
+    return sum(found) / len(found)
+
+
+def alive(episodes: Sequence[Episode], chamber: Chamber) -> float:
+    """Return the share of the agents of the end that took part in the last third."""
+    seen = {name for each in episodes[-len(episodes) // 3 :] for name in each.team}
+    names = {agent.name for agent in chamber.population.agents}
+    return len(seen & names) / len(names)
+
+
+def unreached(episodes: Sequence[Episode]) -> float:
+    """Return the share of CODREAM's runs that had nobody to give to."""
+    ran = [each for each in episodes if each.fired and not each.abstained]
+    return sum(not each.recipients for each in ran) / len(ran) if ran else 0.0
+
+
+def score(episodes: Sequence[Episode]) -> float:
+    """Return the share of tasks that were solved."""
+    return sum(each.score for each in episodes) / len(episodes)
+
+
+def measured(seed: int) -> dict[str, float]:
+    """Return everything that is measured under one seed."""
+    true, full, pool = solved(seed)
+    other, shuffled, _ = solved(seed, mixed_up=True)
+    _, small, _ = solved(seed, agents=3)
+    _, literal, grown = solved(seed, profile="paper")
+    _, pairs, couple = solved(seed, team=2)
+    found = report.signals(full, window=32)
+    rolling = found.specialization[31:]
+    early: dict[str, float] = {}
+    for count in (1, 4):
+        for median in ("literal", "seen"):
+            _, some, _ = solved(seed, tasks=60, niches=NICHES[:count], median=median)
+            early[f"no recipient, {median}, {count} niches"] = unreached(some)
+    return {
+        "score": score(full),
+        "by niche": by_niche(true, full),
+        "by niche, labels mixed up": by_niche(other, shuffled),
+        "specialization": sum(rolling) / len(rolling),
+        "unique anchors": found.unique_anchors,
+        "CODREAM ran": sum(found.fired.values()) - found.abstained,
+        "insights": found.insights,
+        "tokens over single": summary(full)["tokens_over_single"],
+        "alive": alive(full, pool),
+        "alive, teams of two": alive(pairs, couple),
+        "largest pool": max(each.pool for each in full),
+        "largest pool, paper": max(each.pool for each in literal),
+        "pool at the end, paper": len(grown.population.agents),
+        "score, N = 3": score(small),
+        **early,
+        **{
+            f"score, no {part}": score(solved(seed, without=("structures", part))[1])
+            for part in ("selector", "codream", "lifecycle")
+        },
+    }
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    given = parser.parse_args()
+    rows = [measured(seed) for seed in range(given.seeds)]
+    for name in rows[0]:
+        values = sorted(row[name] for row in rows)
+        mean = sum(values) / len(values)
+        print(f"{name:36} {mean:8.3f}   [{values[0]:.3f}, {values[-1]:.3f}]")
+    print(json.dumps({"the paper has": PAPER}))
+
+
+if __name__ == "__main__":
+    main()
