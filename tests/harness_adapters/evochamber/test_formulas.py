@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -51,6 +52,24 @@ def test_the_numbers_of_table_9():
 def test_the_profiles_differ_in_the_listed_fields_and_no_other():
     default, paper = DEFAULT.model_dump(), PAPERS.model_dump()
     assert {key for key in default if default[key] != paper[key]} == {"profile", *PAPER}
+
+
+def test_the_documentation_lists_every_setting_with_both_values():
+    text = (Path(__file__).parents[3] / "docs" / "evochamber.md").read_text("utf-8")
+    rows = {cells[1].strip(" `"): cells for cells in map(_cells, text.splitlines()) if cells}
+    for name, field in type(DEFAULT).model_fields.items():
+        if name in {"profile", "without"}:
+            continue
+        paper = _said(PAPER[name]) if name in PAPER else ""
+        assert [rows[name][2].strip(), rows[name][3].strip()] == [_said(field.default), paper], name
+
+
+def _cells(line):
+    return line.split("|") if line.startswith("| `") else []
+
+
+def _said(value):
+    return "none" if value is None else str(value)
 
 
 def test_an_unknown_profile_or_setting_is_refused():
