@@ -243,8 +243,9 @@ class _Session:
     def __init__(self, chamber: Chamber, problem: Problem, team: Team, number: int) -> None:
         self._chamber, self._problem, self._team, self._number = chamber, problem, team, number
         self._settings, self._sharing = chamber.settings, chamber.sharing
-        group = self._sharing.group if self._sharing is not None else "pool"
-        self._run_id = f"{group}-{chamber.seed}-{number}-{problem.task_id}"
+        sharing = self._sharing
+        prefix = f"{sharing.group}-{sharing.run_name or chamber.seed}" if sharing else "pool"
+        self._run_id = f"{prefix}-{number}"
         low = codream.deficient(chamber.population.agents, problem.niche, self._settings)
         self._deficit = {agent.name for agent in low}
         self._shown: dict[str, Shown] = {}

@@ -22,6 +22,7 @@ from epimem.bank.derived import write_whole
 from epimem.bank.storage import storage_error
 from epimem.errors import BankBusyError, BankConflictError
 from epimem.schema import strict_json
+from epimem.schema.ids import uuid7
 from harness_adapters.evochamber.chamber import Chamber, Episode
 from harness_adapters.evochamber.problem import Problem
 from harness_adapters.llm import Spent
@@ -36,10 +37,14 @@ class Folder:
 
     Args:
         path: of the folder.
+
+    Attributes:
+        run_name: unique, the same whenever this folder is gone on with; known inside `opened`.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.run_name = ""
 
     @contextmanager
     def opened(self, setup: Mapping[str, Any]) -> Iterator[None]:
@@ -98,11 +103,10 @@ class Folder:
 
     def _claim(self, setup: Mapping[str, Any]) -> None:
         path = self.path / "run.json"
-        said = strict_json.dumps(dict(setup))
         if not path.is_file():
-            write_whole(path, [said])
-            return
+            write_whole(path, [strict_json.dumps({**setup, "name": uuid7()})])
         known = strict_json.loads(path.read_bytes())
+        self.run_name = str(known.get("name"))
         other = [name for name in setup if known.get(name) != setup[name]]
         if other:
             raise BankConflictError(

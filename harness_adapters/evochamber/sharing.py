@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from epimem.errors import ConfigError
 from epimem.schema.base import Record
 from epimem.schema.ids import question_key, sha256
 from epimem.schema.lesson import IndexText, LessonDraft, VerdictSource
-from epimem.schema.memory_input import Item, MemoryInput
+from epimem.schema.memory_input import Crop, Item, MemoryInput
+from epimem.schema.names import checked_name
 from epimem.schema.outcome import SealedOutcome
 from epimem.schema.run import Page, Run
 from harness_adapters.client import Client
@@ -34,6 +36,7 @@ HELD = "nobody yet"
 SHORT = 1000
 TITLE = 80
 TAG = 60
+GROUP = 40
 
 
 class Parcel(Record):
@@ -68,10 +71,16 @@ class Sharing:
 
     Attributes:
         bank: asked and written to; its owner closes it.
-        group: name of the pool, unique among the pools on a bank.
+        group: name of the pool, unique among the pools on a bank: up to 40 bytes, no slash.
         folder: where crops are put.
         namespace: of the bank; its own where None.
         backbone: name of the model.
+        run_name: of the pool's run, unique among its runs on the bank; a seed will do where there is
+            one run a seed.
+
+    Raises:
+        ConfigError: the group's name is too long, or has a slash.
+        RecordError: it is none.
     """
 
     bank: Client
@@ -79,7 +88,17 @@ class Sharing:
     folder: Path
     namespace: str | None = None
     backbone: str = ""
+    run_name: str = ""
     _pages: dict[Path, Page] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        checked_name(self.group, "group")
+        if "/" in self.group or len(self.group.encode()) > GROUP:
+            raise ConfigError(
+                f"the name of a pool has at most {GROUP} bytes and no slash",
+                field="group",
+                got=self.group,
+            )
 
     def reader(self, agent: str) -> str:
         """Return an agent's name on the bank."""
@@ -111,11 +130,7 @@ class Sharing:
             given = self._ask(problem, agent, f"{run_id}-own", exclude=foreign)
         wanted = [item for item in given.items if deficit or not self._is_foreign(item)]
         kept = {item.node_id for item in wanted}
-        crops = [
-            self._stored(crop.blob, self.bank.crop_png(crop))
-            for crop in given.crops
-            if crop.node_id in kept
-        ]
+        crops = [self._stored(crop) for crop in given.crops if crop.node_id in kept]
         return Shown(
             given=given if wanted else None,
             texts=tuple(map(_told, wanted)),
@@ -266,11 +281,11 @@ class Sharing:
         body = draft.plain()
         return Parcel(kind="lesson", key=f"{run_id}-{sha256(draft.canonical())[:24]}", body=body)
 
-    def _stored(self, blob: str, data: bytes) -> Path:
-        path = self.folder / f"{blob}.png"
+    def _stored(self, crop: Crop) -> Path:
+        path = self.folder / f"{crop.blob}.png"
         if not path.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
+            path.write_bytes(self.bank.crop_png(crop))
         return path
 
 

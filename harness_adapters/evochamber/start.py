@@ -13,7 +13,7 @@ from epimem.bank.encoder import load_encoder
 from epimem.cli.options import Phase, open_bank
 from epimem.cli.output import emit, note, one_line
 from epimem.cli.progress import progress
-from epimem.errors import ConfigError, EpimemError, PluginError
+from epimem.errors import ConfigError, EpimemError, NotFoundError, PluginError
 from epimem.protocols import Encoder
 from epimem.schema import strict_json
 from epimem.schema.ids import sha256
@@ -59,14 +59,31 @@ def start(options: Options) -> int:
         options.profile, **{**changed(options.changes), "without": options.without}
     )
     problems = [problem_of(task, options.stream.parent, options.rewards) for task in tasks]
+    _check_images(problems)
     folder = Folder(options.folder)
     with ExitStack() as stack:
         encoder = _encoder(options.encoder)
         model = llm.load(options.llm)
         sharing = _sharing(options, model.name, stack) if options.bank else None
         stack.enter_context(folder.opened(_setup(options, model.name, settings, tasks)))
+        if sharing is not None:
+            sharing.run_name = folder.run_name
         chamber = Chamber(settings, model, encoder, seed=options.seed, sharing=sharing)
         return _run(chamber, problems, folder, settings)
+
+
+def _check_images(problems: Sequence[Problem]) -> None:
+    """Refuse a stream before any work where an image of a task is not there.
+
+    Raises:
+        NotFoundError: names the task and the file.
+    """
+    for problem in problems:
+        for path in problem.images:
+            if not path.is_file():
+                raise NotFoundError(
+                    "an image of the stream is not there", field=problem.task_id, got=str(path)
+                )
 
 
 def _run(chamber: Chamber, problems: Sequence[Problem], folder: Folder, settings: Settings) -> int:

@@ -90,6 +90,38 @@ def test_a_stream_is_solved_kept_and_gone_on_with(place):
     assert (folder / "report" / "signals.svg").is_file()
 
 
+def test_two_runs_of_one_pool_on_one_bank_are_two(place):
+    with FakeModel(answer="6") as model:
+        for folder in ("a", "b"):
+            typed(place, model.url, "--bank", "bank", "--set", "agents=3", "--folder", folder)
+    with ExperienceMemory.open(place / "bank", read_only=True) as memory:
+        assert len(memory.bank.queued_runs(limit=99)) == 2 * len(TASKS)
+
+
+def test_what_is_wrong_is_said_before_any_work(place):
+    (place / "none.jsonl").write_bytes(b"")
+    (place / "file").write_bytes(b"")
+    with FakeModel(answer="6") as model:
+        for words, code, word in (
+            (("--stream", "none.jsonl"), 2, "empty"),
+            (("--stream", "nowhere.jsonl"), 4, "nowhere"),
+            (("--bank", "bank", "--group", "a/b"), 2, "slash"),
+            (("--bank", "bank", "--group", "x" * 41), 2, "bytes"),
+            (("--bank", "no-bank"), 4, "no bank"),
+            (("--folder", "file"), 6, "file"),
+            (("--set", "tau=3"), 2, "tau"),
+            (("--set", "agents"), 2, "NAME=VALUE"),
+            (("--llm", "nobody"), 2, "nobody"),
+            (("--encoder", "none"), 2, "encoder"),
+        ):
+            told, said = typed(place, model.url, *words, code=code)
+            assert (told, word in said, said.count("\n")) == ([], True, 1), (words, said)
+        (place / "page.png").unlink()
+        _, said = typed(place, model.url, code=4)
+        assert "t-1" in said
+        assert not model.seen
+
+
 def test_other_options_in_the_same_folder_are_refused(place):
     with FakeModel(answer="6") as model:
         typed(place, model.url, "--set", "agents=3")
