@@ -20,7 +20,7 @@ from typing import Any
 
 from epimem.bank.derived import write_whole
 from epimem.bank.storage import storage_error
-from epimem.errors import BankBusyError, BankConflictError
+from epimem.errors import BankBusyError, BankConflictError, ConfigError
 from epimem.schema import strict_json
 from epimem.schema.ids import uuid7
 from harness_adapters.evochamber.chamber import Chamber, Episode
@@ -56,8 +56,11 @@ class Folder:
         Raises:
             BankBusyError: another process works in it.
             BankConflictError: it holds another run.
+            ConfigError: it is a file.
             StorageError: it cannot be written to.
         """
+        if self.path.exists() and not self.path.is_dir():
+            raise ConfigError("this is no folder", field="--folder", got=str(self.path))
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             with (self.path / "lock").open("a+b") as lock:

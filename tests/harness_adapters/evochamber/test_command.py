@@ -108,7 +108,7 @@ def test_what_is_wrong_is_said_before_any_work(place):
             (("--bank", "bank", "--group", "a/b"), 2, "slash"),
             (("--bank", "bank", "--group", "x" * 41), 2, "bytes"),
             (("--bank", "no-bank"), 4, "no bank"),
-            (("--folder", "file"), 6, "file"),
+            (("--folder", "file"), 2, "no folder"),
             (("--set", "tau=3"), 2, "tau"),
             (("--set", "agents"), 2, "NAME=VALUE"),
             (("--llm", "nobody"), 2, "nobody"),
