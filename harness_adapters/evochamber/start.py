@@ -59,7 +59,7 @@ def start(options: Options) -> int:
         options.profile, **{**changed(options.changes), "without": options.without}
     )
     problems = [problem_of(task, options.stream.parent, options.rewards) for task in tasks]
-    _check_images(problems)
+    _check_images(problems, options.stream.parent)
     folder = Folder(options.folder)
     with ExitStack() as stack:
         encoder = _encoder(options.encoder)
@@ -72,17 +72,22 @@ def start(options: Options) -> int:
         return _run(chamber, problems, folder, settings)
 
 
-def _check_images(problems: Sequence[Problem]) -> None:
-    """Refuse a stream before any work where an image of a task is not there.
+def _check_images(problems: Sequence[Problem], folder: Path) -> None:
+    """Refuse a stream before any work where an image of a task is not there, or not beside the stream.
+
+    A stream may come from somebody else, and an image goes to the server of a model.
 
     Raises:
         NotFoundError: names the task and the file.
     """
+    home = folder.resolve()
     for problem in problems:
         for path in problem.images:
-            if not path.is_file():
+            if not (path.resolve().is_relative_to(home) and path.is_file()):
                 raise NotFoundError(
-                    "an image of the stream is not there", field=problem.task_id, got=str(path)
+                    "an image of the stream is not in its folder",
+                    field=problem.task_id,
+                    got=str(path),
                 )
 
 

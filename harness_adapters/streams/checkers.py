@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 import string
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,13 +21,19 @@ from functools import lru_cache
 from typing import Any
 
 from epimem.errors import PluginError, RecordError
-from harness_adapters.streams import code
-from harness_adapters.streams.replies import answer_in, folded, last_box, last_code, last_number
+from harness_adapters.streams import code, expressions
+from harness_adapters.streams.replies import (
+    answer_in,
+    folded,
+    last_box,
+    last_code,
+    last_number,
+    stated_in,
+)
 from harness_adapters.streams.task import StreamTask
 
 MOST_MATH = 400
 """Characters of an expression that is compared: a longer one takes for ever."""
-MATH_S = 5
 
 
 @dataclass(frozen=True)
@@ -57,19 +62,26 @@ def check(task: StreamTask, reply: str) -> Marked:
 
 
 def _exact(reference: Any, reply: str) -> Marked:
-    answer = folded(answer_in(reply))
-    return Marked(float(answer == folded(_text(reference))), answer)
+    answer, wanted = folded(answer_in(reply)), folded(_text(reference))
+    return Marked(float(bool(answer) and answer == wanted), answer)
 
 
 def _choice(reference: Any, reply: str) -> Marked:
-    answer = _letter(answer_in(reply)) or _letter(reply)
-    return Marked(float(bool(answer) and answer == _letter(_text(reference))), answer)
+    said, wanted = stated_in(reply) or "", _letter(_text(reference))
+    answer = _first_letter(said) or _letter(said) or _letter(reply) or _letter(answer_in(reply))
+    return Marked(float(bool(answer) and answer == wanted), answer)
+
+
+def _first_letter(text: str) -> str:
+    """Return the letter that a stated answer begins with: "(B), since (A) ...", "B) Friday"."""
+    found = re.match(r"[^\w(]*+(?:\(([A-Za-z])\)|([A-Za-z])\s*+(?:[).:,;]|$))", text)
+    return (found[1] or found[2]).upper() if found else ""
 
 
 def _letter(text: str) -> str:
+    """Return the last letter in brackets, or the letter that is all there is."""
     found = re.findall(r"\(([A-Za-z])\)", text)
-    alone = re.fullmatch(r"\s*([A-Za-z])\s*[.):]?\s*", text)
-    return (found[-1] if found else alone[1] if alone else "").upper()
+    return found[-1].upper() if found else _first_letter(text)
 
 
 def _number(reference: Any, reply: str) -> Marked:
@@ -99,20 +111,9 @@ def _math(reference: Any, reply: str) -> Marked:
 
 def _same_math(wanted: str, given: str) -> bool:
     try:
-        from math_verify import parse, verify
+        return expressions.same(wanted, given)
     except ImportError as error:
         raise _missing("math-verify", "pip install 'epimem[streams]'") from error
-    # Its bound on time is an alarm, which only the main thread can have.
-    main = threading.current_thread() is threading.main_thread()
-    bound = MATH_S if main else None
-    try:
-        both = [
-            parse(f"\\boxed{{{text}}}", parsing_timeout=bound, raise_on_error=False)
-            for text in (wanted, given)
-        ]
-        return bool(verify(*both, timeout_seconds=bound, raise_on_error=False))
-    except Exception:  # noqa: BLE001 - whatever the library meets in a reply: it is not the answer
-        return False
 
 
 def _f1(reference: Any, reply: str) -> Marked:
@@ -129,10 +130,15 @@ def _words(text: str) -> list[str]:
 
 
 def _common(wanted: list[str], given: list[str]) -> float:
-    if not wanted or not given:
-        return float(wanted == given)
+    """Return F1 of two lists of words; a yes or no has no part (the rule of HotpotQA)."""
+    if not wanted or not given or (wanted != given and (_is_verdict(wanted) or _is_verdict(given))):
+        return 0.0
     both = (Counter(wanted) & Counter(given)).total()
     return 2 * both / (len(wanted) + len(given))
+
+
+def _is_verdict(words: list[str]) -> bool:
+    return words in (["yes"], ["no"], ["noanswer"])
 
 
 def _gym(reference: Any, reply: str) -> Marked:

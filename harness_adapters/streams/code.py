@@ -1,9 +1,13 @@
 """Code of a reply against tests, each in a limited child process of its own.
 
 A child has 10 seconds, 1 GiB of memory, 1 MiB of output, an empty folder, no environment, and, where the
-system lets it, neither network nor sight of other processes. A test is a statement run after the code,
-or an input with the output that is wanted. Code that ends early, prints a result or leaves processes
-behind passes nothing by it; but whoever writes an object that equals everything passes an `assert`.
+system lets it, neither network nor sight of other processes; where this is root, it is not, and cannot
+change root's files. It can read what this program can read, a stream with its references among it.
+
+A test is a statement run after the code, or an input with the output that is wanted. Code that ends
+early, prints a result, replaces builtins or leaves processes behind passes nothing by it. But code and
+statement share one interpreter: an object that equals everything passes an `assert`, and so does code
+that searches the frames of this program for the word that says "passed".
 """
 
 from __future__ import annotations

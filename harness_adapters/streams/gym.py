@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from epimem.errors import PluginError, RecordError
 from epimem.schema import strict_json
@@ -30,12 +31,13 @@ def tasks(names: Sequence[str], count: int, seed: int) -> Iterator[StreamTask]:
     for name in names:
         try:
             made = reasoning_gym.create_dataset(name, size=count, seed=seed)
-        except ValueError as error:
+        except (ValueError, AssertionError) as error:  # one that needs more than a name
             raise RecordError(
                 "reasoning-gym has no such data set", field="name", got=name
             ) from error
         for number in range(count):
             entry = _plain(made[number], name)
+            _check_scorer(made, made[number], entry, name)
             yield StreamTask(
                 task_id=f"gym-{name}-{seed}-{number}",
                 niche=name,
@@ -49,7 +51,7 @@ def _plain(entry: object, name: str) -> dict[str, str]:
     """Return an entry as its scorer can still read it after it was JSON.
 
     Raises:
-        RecordError: it holds something else, or changes on the way (tuples, keys that are no texts).
+        RecordError: it holds something that JSON cannot.
     """
     try:
         back = strict_json.loads(strict_json.dumps(entry))
@@ -58,3 +60,14 @@ def _plain(entry: object, name: str) -> dict[str, str]:
     if not isinstance(back, dict):
         raise RecordError("this data set cannot be kept as JSON", field="name", got=name)
     return back
+
+
+def _check_scorer(made: Any, before: Any, after: Any, name: str) -> None:
+    """Refuse a data set whose scorer no longer knows its own answer (arc_agi compares tuples).
+
+    Raises:
+        RecordError: so it is.
+    """
+    answer = before["answer"]
+    if answer is not None and made.score_answer(answer, after) < made.score_answer(answer, before):
+        raise RecordError("this data set cannot be marked once it was JSON", field="name", got=name)

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from epimem.errors import PluginError, RecordError
+from epimem.errors import NotFoundError, PluginError, RecordError
 from harness_adapters.streams import gsm8k
 from harness_adapters.streams.sampling import sampled
 from harness_adapters.streams.task import StreamTask
@@ -52,11 +52,12 @@ def tasks(stream: str, seed: int, load: Load | None = None) -> Iterator[StreamTa
 
     Raises:
         PluginError: the package datasets is not installed.
-        RecordError: a domain has fewer tasks than the paper took.
+        NotFoundError: a data set cannot be loaded.
+        RecordError: a domain has fewer tasks than the paper took, or other columns than it had.
     """
     load = load or from_hub
     for niche, count in COUNTS[stream].items():
-        found = DOMAINS[niche](load)
+        found = _built(niche, load)
         if len(found) < count:
             raise RecordError(
                 f"{niche} has fewer tasks than the stream takes", got=len(found), limit=count
@@ -65,16 +66,36 @@ def tasks(stream: str, seed: int, load: Load | None = None) -> Iterator[StreamTa
         yield from (task.model_copy(update={"niche": niche}) for task in chosen)
 
 
+def _built(niche: str, load: Load) -> list[StreamTask]:
+    try:
+        return DOMAINS[niche](load)
+    except (KeyError, TypeError, IndexError) as error:
+        raise RecordError(
+            f"the data set of {niche} has other columns than it had", got=str(error)
+        ) from error
+
+
 def from_hub(name: str, config: str | None, split: str) -> Rows:
-    """Load a data set from the hub."""
+    """Yield the rows of a data set of the hub; streamed, so that no other split is loaded.
+
+    Raises:
+        PluginError: the package datasets is not installed.
+        NotFoundError: there is no such data set, or no way to it.
+    """
     try:
         import datasets
     except ImportError as error:
         raise PluginError(
             "the package datasets is not installed", hint="pip install 'epimem[streams]'"
         ) from error
-    found: Rows = datasets.load_dataset(name, config, split=split)
-    return found
+    try:
+        yield from datasets.load_dataset(name, config, split=split, streaming=True)
+    except Exception as error:
+        raise NotFoundError(
+            f"the data set cannot be loaded: {type(error).__name__}",
+            field=name,
+            hint="check the network and the address of the hub",
+        ) from error
 
 
 def _math(load: Load, least: int) -> list[StreamTask]:

@@ -116,9 +116,13 @@ def test_what_is_wrong_is_said_before_any_work(place):
         ):
             told, said = typed(place, model.url, *words, code=code)
             assert (told, word in said, said.count("\n")) == ([], True, 1), (words, said)
-        (place / "page.png").unlink()
-        _, said = typed(place, model.url, code=4)
-        assert "t-1" in said
+        page = place / "page.png"
+        page.unlink()
+        for outside in (None, "/etc/hostname"):
+            if outside:
+                page.symlink_to(outside)
+            _, said = typed(place, model.url, code=4)
+            assert "t-1" in said
         assert not model.seen
 
 

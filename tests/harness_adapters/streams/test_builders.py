@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from epimem.cli.program import program
 from epimem.errors import NotFoundError, RecordError
-from harness_adapters.streams import bbh, gsm8k, papers
+from harness_adapters.streams import bbh, gsm8k, gym, papers
 from harness_adapters.streams.checkers import check
 from harness_adapters.streams.sampling import per_niche, shuffled
 from harness_adapters.streams.task import StreamTask, lines, read_stream
@@ -107,6 +107,19 @@ def test_a_folder_without_files_is_said(tmp_path):
         list(bbh.tasks(tmp_path))
     with pytest.raises(NotFoundError):
         list(gsm8k.tasks(tmp_path / "test.jsonl"))
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "no", '{"examples": [{"input": "q"}]}'])
+def test_a_damaged_file_is_named(tmp_path, text):
+    (tmp_path / "navigate.json").write_text(text)
+    with pytest.raises(RecordError) as caught:
+        list(bbh.tasks(tmp_path))
+    assert caught.value.got == "navigate.json"
+    file = tmp_path / "test.jsonl"
+    file.write_text('{"question": "q", "answer": "#### 1"}\n' + text + "\n")
+    with pytest.raises(RecordError) as caught:
+        list(gsm8k.tasks(file))
+    assert caught.value.field == "line 2"
 
 
 # -- the paper's streams --------------------------------------------------------------------------
@@ -207,6 +220,36 @@ def test_a_set_that_is_too_small_is_said():
         list(papers.tasks("hard-math", 0, lambda *given: hub(*given)[:80]))
 
 
+def test_a_data_set_with_other_columns_is_said():
+    with pytest.raises(RecordError, match="columns"):
+        list(papers.tasks("hard-math", 0, lambda *_: [{"text": "?"}]))
+
+
+def test_a_hub_that_cannot_be_reached_is_said(monkeypatch):
+    datasets = pytest.importorskip("datasets")
+
+    def broken(*_given, **_named):
+        raise ConnectionError
+
+    monkeypatch.setattr(datasets, "load_dataset", broken)
+    with pytest.raises(NotFoundError, match="ConnectionError"):
+        list(papers.tasks("aflow", 0))
+
+
+def test_rows_of_the_hub_are_streamed(monkeypatch):
+    datasets = pytest.importorskip("datasets")
+    rows = datasets.Dataset.from_list([{"question": "q", "answer": "#### 4"}] * 3)
+    seen = {}
+
+    def load(name, config, **named):
+        seen.update(named, name=name, config=config)
+        return rows.to_iterable_dataset()
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    assert len(list(papers.from_hub("openai/gsm8k", "main", "test"))) == 3
+    assert seen == {"name": "openai/gsm8k", "config": "main", "split": "test", "streaming": True}
+
+
 # -- the command ----------------------------------------------------------------------------------
 
 
@@ -238,6 +281,12 @@ def test_generated_tasks_are_the_same_for_a_seed(tmp_path):
     assert [each.niche for each in tasks] == ["leg_counting"] * 3 + ["spell_backward"] * 3
     for each in tasks:
         assert check(each, f"<answer>{each.reference['entry']['answer']}</answer>").reward == 1.0
+
+
+def test_a_set_that_its_scorer_cannot_mark_from_a_file_is_refused():
+    pytest.importorskip("reasoning_gym")
+    with pytest.raises(RecordError, match="JSON"):
+        list(gym.tasks(["rearc"], 1, 7))
 
 
 def test_a_broken_task_is_found_by_the_check(tmp_path):

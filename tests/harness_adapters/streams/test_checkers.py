@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -47,6 +48,51 @@ def test_the_last_balanced_box_and_the_last_fence_count():
     assert last_box("none") is None
     assert last_code("```python\na\n```\ntext\n```py\nb\n```") == "b\n"
     assert last_code("```json\n{}\n```") == ""
+    assert last_box("\\boxed{" * 3 + "x}") == "x"
+    assert last_box(r"\boxed{\{1} and } \boxed{2") == r"\{1"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "```json\n{}\n```\ntext\n```python\nX\n```",
+        "```bash\npip\n```\nthen\n```python\nX\n```\nprints\n```text\n5\n```",
+        "```python\nX\n```\nOutput:\n```\n5\n```",
+        "```python3\nX\n```",
+        "```Python title=a.py\r\nX\r\n```\r\n",
+        "~~~py\nX\n~~~",
+        "````python\nX\n````",
+        "1. So:\n   ```python\n   X\n   ```\n",
+        "```\nX\n```",
+        "```python\nX",
+    ],
+)
+def test_the_code_is_found_among_other_fences(reply):
+    assert last_code(reply) == "X\n"
+
+
+@pytest.mark.parametrize("reader", [answer_in, last_box, last_code, last_number])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "\\boxed{",
+        "<answer>",
+        "<answer> ",
+        "answer is\n",
+        "answer ",
+        "```python\n",
+        "```a`",
+        "1 / ",
+        "{}",
+        "-",
+    ],
+)
+def test_no_reply_is_read_slowly(reader, piece):
+    began = time.process_time()
+    reader(piece * 20_000)
+    reader(piece + " " * 100_000)
+    reader(piece + "\n" * 100_000)
+    assert time.process_time() - began < 1.0
 
 
 @pytest.mark.parametrize(
@@ -57,6 +103,10 @@ def test_the_last_balanced_box_and_the_last_fence_count():
         ("\u22127", "-7"),
         ("none", ""),
         (".5", ".5"),
+        ("10-4", "4"),
+        ("x = -4", "-4"),
+        (r"-\frac{1}{2}", "-1/2"),
+        ("9" * 400, ""),
     ],
 )
 def test_the_last_number(text, number):
@@ -74,6 +124,23 @@ def test_the_last_number(text, number):
             ["It is (B).", "The answer is (b)", "B", "(A) no: (B)"],
             ["(A)", "Bob", ""],
         ),
+        (
+            "choice",
+            "(B)",
+            [
+                "The answer is B) Friday",
+                "**Answer**: B. Friday",
+                "The answer is (B), since (A) is late",
+                r"\boxed{\text{B}}",
+            ],
+            ["The answer is Bob", "The answer is (A), not (B)"],
+        ),
+        ("exact", "Yes", [r"\boxed{\text{Yes}}", "**Answer:** yes"], ["The answer island yes"]),
+        ("exact", ".", [], ["", "."]),
+        ("number", "0.5", [r"\boxed{\frac{1}{2}}", r"\boxed{\dfrac{1}{2}}"], ["9" * 5000]),
+        ("number", "3", [], ["1" * 3000 + "." + "1" * 3000]),
+        ("f1", ["no"], ["No."], ["no it is not", "yes"]),
+        ("f1", ["The"], [], [""]),
         ("number", "1,000", ["= 1000", "The answer is 1000.0", "$1,000.00"], ["1001", "ten", ""]),
         ("number", "0.5", ["1/2", "The answer is .5"], ["1/0", "2"]),
         ("math", r"so \boxed{\frac{1}{2}}", [r"\boxed{0.5}", r"\boxed{1/2}"], [r"\boxed{2}", ""]),
@@ -110,6 +177,15 @@ def test_mathematics_is_compared_in_any_thread():
     work.start()
     work.join()
     assert seen == [1.0]
+
+
+def test_no_expression_stops_another_thread():
+    seen = []
+    work = threading.Thread(target=lambda: seen.append(reward("math", "2", r"\boxed{9^{9^{9}}}")))
+    work.daemon = True
+    work.start()
+    work.join(60)
+    assert seen == [0.0]
 
 
 def test_a_generated_task_is_marked_by_its_library():

@@ -68,6 +68,10 @@ def test_a_whole_reply_is_marked():
         "open('big', 'wb').write(b'x' * 10**8)",
         "import os\nfor fd in range(3, 20):\n    try: os.write(fd, b'0' * 32)\n    except OSError: pass",
         "import time; time.sleep(60)",
+        "import builtins as b\nc = b.compile\nb.compile = lambda s, *a: c('pass', *a)",
+        "import builtins as b\nb.exec = lambda *a: None",
+        "import __main__ as m\nm.exec = m.compile = lambda *a: None",
+        "import os\nos._exit = lambda code: None",
         "\0",
     ],
 )
@@ -100,6 +104,32 @@ def test_many_children_are_not_to_be_had():
     share_passed(source, statements("assert add(1, 2) == 3"), seconds=2.0)
     assert time.monotonic() - began < 8
     assert os.getloadavg()[0] < 200
+
+
+def test_the_number_of_children_is_bounded():
+    source = (
+        "import os, time\nstarted = 0\ntry:\n    while started < 100:\n"
+        "        if os.fork() == 0:\n            time.sleep(20)\n        started += 1\n"
+        "except OSError:\n    pass\n"
+    )
+    assert share_passed(source, statements("assert 0 < started < 40")) == 1.0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be left")
+def test_code_is_never_root(tmp_path):
+    kept = tmp_path / "kept"
+    kept.write_text("x")
+    kept.chmod(0o600)
+    change = "try:\n    {}\nexcept PermissionError:\n    pass\nelse:\n    assert False\n"
+    tests = statements(
+        "import os; assert os.geteuid() != 0 != os.getuid()",
+        change.format(f"open({str(kept)!r}, 'a')"),
+        change.format("import os; os.setuid(0)"),
+        "open('own', 'w').write('x')",
+        "held = open('/proc/self/status').read().split('CapEff:')[1].split()[0]\n"
+        "assert not int(held, 16) & ~4",
+    )
+    assert share_passed("", tests) == 1.0
 
 
 def test_nothing_of_the_caller_reaches_the_code(monkeypatch):
