@@ -51,7 +51,12 @@ def run_of(
         task=Task(
             task_id=problem.task_id, family=problem.niche, question=problem.question, pages=pages
         ),
-        system=System(harness=METHOD, backbones=(Backbone(id=backbone),) if backbone else ()),
+        system=System(
+            harness=METHOD,
+            backbones=(Backbone(id=backbone),) if backbone else (),
+            # The pool as it was at this task: two runs that say the same are two all the same.
+            scaffold_snapshot=run_id,
+        ),
         trajectory=_trajectory(problem, team, attempt.turns),
         retrievals=tuple(map(_retrieval, given)),
         answer=Answer(text=attempt.answer, by_actor=attempt.finals, finish_reason="submitted"),

@@ -134,6 +134,16 @@ def test_a_run_is_handed_in_with_all_replies_and_a_sealed_outcome(pool, shared, 
     assert "verdict" not in run.canonical().decode()
 
 
+def test_two_pools_that_do_the_same_hand_in_two_runs(pool, shared, bank, monkeypatch):
+    monkeypatch.setattr("time.perf_counter", lambda: 0.0)
+    for name in ("alpha", "beta"):
+        chamber, _ = pool(lambda *_: "= 6", sharing=shared(name))
+        chamber.solve(problem())
+        chamber.send()
+    with ExperienceMemory.open(bank, read_only=True) as memory:
+        assert len(memory.bank.queued_runs(limit=9)) == 2
+
+
 def test_the_origin_of_a_lesson_is_named(pool, shared, bank):
     sharing = shared("alpha")
     dreamt(pool, sharing)
