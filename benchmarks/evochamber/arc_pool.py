@@ -39,18 +39,11 @@ from benchmarks.arc.programs import Program, read_programs
 from benchmarks.arc.search import Found, first_in, search
 from benchmarks.arc.solving import answer_text
 from benchmarks.arc.tasks import ArcTask, Oracle, Part, describe, house, load_tasks
-from epimem.bank.encoder import load_encoder
-from epimem.config import Config, EncoderConfig
-from epimem.memory import ExperienceMemory
-from harness_adapters.client import Client
+from benchmarks.evochamber.pools import Player, on_bank
 from harness_adapters.evochamber import report
-from harness_adapters.evochamber.agent import PERSONA
-from harness_adapters.evochamber.chamber import Chamber, Episode
+from harness_adapters.evochamber.chamber import Episode
 from harness_adapters.evochamber.problem import Mark, Problem
-from harness_adapters.evochamber.running import Folder, run
 from harness_adapters.evochamber.settings import settings_of
-from harness_adapters.evochamber.sharing import Sharing
-from harness_adapters.llm import Completion, Message
 
 SEEDS = 10
 OWN = 3
@@ -127,7 +120,7 @@ def own_programs(name: str, seed: int) -> list[Program]:
     return [Program((name,)) for name in chosen]
 
 
-class Searcher:
+class Searcher(Player):
     """A model that searches programs; it speaks the formats of the pool's phases.
 
     Args:
@@ -141,14 +134,8 @@ class Searcher:
         self._shown = {each.question: each for each in shown}
         self._seed = seed
 
-    def complete(self, messages: Sequence[Message], *, max_tokens: int, tag: str) -> Completion:
-        """Return a reply; tokens are counted as words."""
-        del max_tokens
-        system, user = messages[0].text, messages[-1].text
-        text = self._said(tag, system, user)
-        return Completion(text, len(f"{system} {user}".split()), len(text.split()))
-
-    def _said(self, tag: str, system: str, user: str) -> str:
+    def said(self, tag: str, system: str, user: str) -> str:
+        """Return what it says."""
         if tag in {"solve", "retry"}:
             return self._searched(system, user)
         # What was right is said again in words, and what was not is no insight.
@@ -197,28 +184,18 @@ def stream(seed: int, tasks: int | None) -> list[Shown]:
     return every[:tasks]
 
 
-def persona(name: str) -> str:
-    """Return the persona of an agent: the model knows by its name what it can do."""
-    return f"{PERSONA} You are {name}."
-
-
 def one(arm: str, seed: int, tasks: int | None, folder: Path) -> list[Episode]:
-    """Run one arm under one seed on a bank of its own; goes on where it stopped."""
-    work = Folder(folder)
-    with work.opened({"arm": arm, "seed": seed, "tasks": tasks or 0}):
-        bank = folder / "bank"
-        if not bank.is_dir():
-            config = Config(encoder=EncoderConfig(model=ENCODER))
-            ExperienceMemory.create(bank, config).close()
-        encoder = load_encoder(ENCODER)
-        assert encoder is not None
-        with Client.local(bank, contributor="pool") as client:
-            sharing = Sharing(client, "pool", folder / "crops")
-            settings = settings_of(**{**COMMON, **ARMS[arm]})
-            shown = stream(seed, tasks)
-            model = Searcher(shown, seed)
-            chamber = Chamber(settings, model, encoder, seed=seed, sharing=sharing, persona=persona)
-            return run(chamber, [problem_of(each) for each in shown], work)
+    """Run one arm under one seed; goes on where it stopped."""
+    shown = stream(seed, tasks)
+    return on_bank(
+        folder,
+        {"arm": arm, "seed": seed, "tasks": tasks or 0},
+        settings_of(**{**COMMON, **ARMS[arm]}),
+        Searcher(shown, seed),
+        [problem_of(each) for each in shown],
+        seed=seed,
+        encoder=ENCODER,
+    )
 
 
 def measured(episodes: Sequence[Episode]) -> dict[str, float]:

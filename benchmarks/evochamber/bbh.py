@@ -16,18 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.evochamber.pools import on_bank
 from benchmarks.evochamber.skills import SkilledModel
-from epimem.bank.encoder import load_encoder
-from epimem.config import Config, EncoderConfig
-from epimem.memory import ExperienceMemory
-from harness_adapters.client import Client
 from harness_adapters.evochamber import report
-from harness_adapters.evochamber.agent import PERSONA
-from harness_adapters.evochamber.chamber import Chamber, Episode
+from harness_adapters.evochamber.chamber import Episode
 from harness_adapters.evochamber.problem import Problem
-from harness_adapters.evochamber.running import Folder, run, summary
+from harness_adapters.evochamber.running import summary
 from harness_adapters.evochamber.settings import PARTS, settings_of
-from harness_adapters.evochamber.sharing import Sharing
 from harness_adapters.evochamber.start import problem_of
 from harness_adapters.streams import bbh
 from harness_adapters.streams.sampling import per_niche, sampled, shuffled
@@ -59,29 +54,17 @@ def stream(items: int, seed: int) -> list[Problem]:
     return [problem_of(task, DATA, "checker") for task in chosen]
 
 
-def persona(name: str) -> str:
-    """Return the persona of an agent: the model knows by its name what it can do."""
-    return f"{PERSONA} You are {name}."
-
-
 def one(arm: str, seed: int, items: int, folder: Path) -> list[Episode]:
-    """Run one arm under one seed in its folder, on a bank of its own; goes on where it stopped."""
-    work = Folder(folder)
-    setup = {"arm": arm, "seed": seed, "items": items}
-    with work.opened(setup):
-        bank = folder / "bank"
-        if not bank.is_dir():
-            config = Config(encoder=EncoderConfig(model=ENCODER))
-            ExperienceMemory.create(bank, config).close()
-        encoder = load_encoder(ENCODER)
-        assert encoder is not None
-        with Client.local(bank, contributor="pool") as client:
-            sharing = Sharing(client, "pool", folder / "crops")
-            settings = settings_of(**ARMS[arm])
-            chamber = Chamber(
-                settings, SkilledModel(), encoder, seed=seed, sharing=sharing, persona=persona
-            )
-            return run(chamber, stream(items, seed), work)
+    """Run one arm under one seed; goes on where it stopped."""
+    return on_bank(
+        folder,
+        {"arm": arm, "seed": seed, "items": items},
+        settings_of(**ARMS[arm]),
+        SkilledModel(),
+        stream(items, seed),
+        seed=seed,
+        encoder=ENCODER,
+    )
 
 
 def told(arm: str, seed: int, episodes: Sequence[Episode]) -> dict[str, Any]:

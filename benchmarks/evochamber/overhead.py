@@ -18,13 +18,13 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.evochamber.pools import persona
 from benchmarks.evochamber.simulation import Bernoulli, stream
 from epimem.bank.encoder import load_encoder
 from epimem.config import Config
 from epimem.memory import ExperienceMemory
 from epimem.protocols import Encoder
 from harness_adapters.client import Client
-from harness_adapters.evochamber.agent import PERSONA
 from harness_adapters.evochamber.chamber import Chamber
 from harness_adapters.evochamber.settings import settings_of
 from harness_adapters.evochamber.sharing import Sharing
@@ -61,7 +61,7 @@ def measured(agents: int, tasks: int, sharing: Sharing | None) -> tuple[list[flo
         Bernoulli(0),
         encoder,
         sharing=sharing,
-        persona=lambda name: f"{PERSONA} You are {name}.",
+        persona=persona,
     )
     own, encoding = [], []
     for _, problem in stream(0, WARM + tasks, NICHES, mixed_up=False):

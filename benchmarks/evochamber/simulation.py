@@ -15,18 +15,16 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.evochamber.pools import Player, persona
 from epimem.bank.encoder import TableEncoder
 from harness_adapters.evochamber import report
-from harness_adapters.evochamber.agent import PERSONA
 from harness_adapters.evochamber.chamber import Chamber, Episode
 from harness_adapters.evochamber.chance import draw
 from harness_adapters.evochamber.problem import Mark, Problem
 from harness_adapters.evochamber.running import summary
 from harness_adapters.evochamber.settings import settings_of
-from harness_adapters.llm import Completion, Message
 
 TASKS, SEEDS = 382, 10
 NICHES = ("algebra", "geometry", "number theory", "counting")
@@ -44,21 +42,20 @@ _KNOWN = re.compile(r"In ([a-z ]+), check case \d+")
 _NAME = re.compile(r"You are (agent-\d+)")
 
 
-@dataclass
-class Bernoulli:
-    """A model that is right with a known probability; it speaks the formats of the pool's phases."""
+class Bernoulli(Player):
+    """A model that is right with a known probability; it speaks the formats of the pool's phases.
 
-    seed: int
-    name: str = "bernoulli"
+    Args:
+        seed: for draws.
+    """
 
-    def complete(self, messages: Sequence[Message], *, max_tokens: int, tag: str) -> Completion:
-        """Return a reply; tokens are counted as words."""
-        del max_tokens
-        system, user = messages[0].text, messages[-1].text
-        text = self._said(tag, system, user)
-        return Completion(text, len(f"{system} {user}".split()), len(text.split()))
+    name = "bernoulli"
 
-    def _said(self, tag: str, system: str, user: str) -> str:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def said(self, tag: str, system: str, user: str) -> str:
+        """Return what it says."""
         found = _ASKED.search(user)
         if tag == "choose" or found is None:
             return "voting"
@@ -109,7 +106,7 @@ def solved(
         Bernoulli(seed),
         TableEncoder(64),
         seed=seed,
-        persona=lambda name: f"{PERSONA} You are {name}.",
+        persona=persona,
     )
     asked = stream(seed, tasks, niches, mixed_up=mixed_up)
     return [true for true, _ in asked], [chamber.solve(each) for _, each in asked], chamber

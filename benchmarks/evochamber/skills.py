@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from zlib import crc32
 
-from harness_adapters.llm import Completion, Message
+from benchmarks.evochamber.pools import Player
 
 Skill = Callable[[str], str | None]
 OWN = 2
@@ -193,7 +193,7 @@ def own_skills(persona: str) -> list[str]:
     return sorted(SKILLS, key=lambda text: crc32(f"{named[1]}/{text}".encode()))[:OWN]
 
 
-class SkilledModel:
+class SkilledModel(Player):
     """A model made of skills; it speaks the formats of the pool's phases.
 
     Args:
@@ -205,14 +205,8 @@ class SkilledModel:
     def __init__(self, skills: Mapping[str, Skill] = SKILLS) -> None:
         self._skills = skills
 
-    def complete(self, messages: Sequence[Message], *, max_tokens: int, tag: str) -> Completion:
-        """Return a reply; tokens are counted as words."""
-        del max_tokens
-        system, user = messages[0].text, messages[-1].text
-        text = self._said(tag, system, user)
-        return Completion(text, len(f"{system} {user}".split()), len(text.split()))
-
-    def _said(self, tag: str, system: str, user: str) -> str:
+    def said(self, tag: str, system: str, user: str) -> str:
+        """Return what it says."""
         known = [text for text in self._skills if text in system or text in own_skills(system)]
         if tag in {"reflect", "contrast"}:
             return self._named(known, user) or "I do not know what went wrong."

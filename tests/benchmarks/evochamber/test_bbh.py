@@ -136,9 +136,15 @@ def test_a_run_that_was_killed_twice_ends_like_an_undisturbed_one(tmp_path):
     assert len(plain(folder)) == items
     assert state(folder) == state(expected)
     assert lessons(folder / "bank") == lessons(expected / "bank")
-    assert (folder / "report" / "report.json").read_bytes() == (
-        expected / "report" / "report.json"
-    ).read_bytes()
+    assert reported(folder) == reported(expected)
+
+
+def reported(folder):
+    """Return a run's report without times."""
+    found = json.loads((folder / "report" / "report.json").read_bytes())
+    return {
+        name: value for name, value in found.items() if name not in {"spent", "time_over_single"}
+    }
 
 
 @needs_data
