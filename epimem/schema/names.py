@@ -16,9 +16,10 @@ from epimem.schema.text import NameText, TitleText
 def addressed(audience: Collection[str], reader: str | None) -> bool:
     """Whether an item with this audience is for a reader (ours).
 
-    An empty audience is for all. A name `GROUP/MEMBER` binds the readers of that group alone (a reader
-    of the group's own name among them): to a reader of another group, or of none, such a name says
-    nothing, so that what one team hands to some of its members is not lost to other teams.
+    An empty audience is for all; a name is compared, never searched for. A name `@GROUP/MEMBER` binds
+    the readers of that group alone (a reader of the group's own name, `@GROUP`, among them): to a reader
+    of another group, or of none, such a name says nothing, so that what one team hands to some of its
+    members is not lost to other teams. An audience that has any other name binds everybody.
 
     Args:
         audience: names of readers.
@@ -26,7 +27,7 @@ def addressed(audience: Collection[str], reader: str | None) -> bool:
     """
     if not audience or reader in audience:
         return True
-    if not all("/" in name for name in audience):
+    if not all(name.startswith("@") and "/" in name for name in audience):
         return False
     group = (reader or "").partition("/")[0]
     return all(name.partition("/")[0] != group for name in audience)

@@ -101,7 +101,11 @@ class Sharing:
             )
 
     def reader(self, agent: str) -> str:
-        """Return an agent's name on the bank."""
+        """Return an agent's name on the bank as a reader: one of a group."""
+        return f"@{self.group}/{agent}"
+
+    def giver(self, agent: str) -> str:
+        """Return an agent's name on the bank as the one that a lesson came from."""
         return f"{self.group}/{agent}"
 
     def pages(self, problem: Problem) -> tuple[Page, ...]:
@@ -185,7 +189,7 @@ class Sharing:
                 audience=names if names or recipients is None else (self.reader(insight.giver),),
                 tags=(insight.reach,),
                 verdict_source=_source(problem) if insight.verified else "none",
-                agent=self.reader(insight.giver)[:TAG],
+                agent=self.giver(insight.giver)[:TAG],
                 **self._origin(problem, run_id),
             ),
             run_id,
@@ -209,7 +213,7 @@ class Sharing:
                 audience=(LEADERS,),
                 tags=(structure,),
                 verdict_source=_source(problem),
-                agent=self.reader(leader)[:TAG],
+                agent=self.giver(leader)[:TAG],
                 **self._origin(problem, run_id),
             ),
             run_id,

@@ -67,7 +67,8 @@ def bbh(folder: Path, *, each: int | None, out: Path, seed: int, shuffle: bool) 
 @command(
     "gsm8k",
     summary="Make a stream of GSM8K.",
-    text="FILE is its test.jsonl or train.jsonl. One niche.",
+    text="FILE is its test.jsonl or train.jsonl, as the repository openai/grade-school-math has them. "
+    "One niche; the number after #### is the reference.",
     examples=("epimem stream gsm8k test.jsonl --each 300 --out gsm8k.jsonl",),
 )
 @click.argument("file", type=click.Path(path_type=Path))
@@ -87,7 +88,14 @@ def gsm8k(file: Path, *, each: int | None, out: Path, seed: int, shuffle: bool) 
     examples=("epimem stream gym leg_counting spell_backward --each 50 --shuffle --out gym.jsonl",),
 )
 @click.argument("names", nargs=-1, required=True)
-@click.option("--each", type=click.IntRange(min=1), default=50, show_default=True, metavar="N")
+@click.option(
+    "--each",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    metavar="N",
+    help="Tasks of every data set.",
+)
 @_shared
 def gym(names: tuple[str, ...], *, each: int, out: Path, seed: int, shuffle: bool) -> int:
     """Write it, and return the exit status."""

@@ -195,10 +195,10 @@ def test_filters_come_before_similarity_in_every_mode(bank: Journal, encoder: Ta
 @pytest.mark.parametrize(
     ("reader", "seen"),
     [
-        ("pool/ann", True),
-        ("pool/bob", False),
-        ("pool", False),
-        ("other/bob", True),
+        ("@pool/ann", True),
+        ("@pool/bob", False),
+        ("@pool", False),
+        ("@other/bob", True),
         ("codex", True),
         (None, True),
     ],
@@ -206,7 +206,7 @@ def test_filters_come_before_similarity_in_every_mode(bank: Journal, encoder: Ta
 def test_a_group_hands_an_item_to_some_of_its_members_and_others_see_it(
     journal: Journal, encoder: TableEncoder, reader: str | None, *, seen: bool
 ) -> None:
-    journal.put("insight", QUESTION, encoder, audience=("pool/ann", "pool/eve"))
+    journal.put("insight", QUESTION, encoder, audience=("@pool/ann", "@pool/eve"))
     journal.put("for-all", QUESTION, encoder)
     recall = Recall(journal, encoder=encoder, cache=None)
     for mode in ("fused", "dense", "lexical"):

@@ -40,7 +40,7 @@ def test_every_command_explains_itself_with_an_example(
     text = capsys.readouterr().out
 
     command = TYPED[name]
-    subject = "" if name.split(maxsplit=1)[0] in {"train", "run"} else " my-bank"
+    subject = "" if name.split(maxsplit=1)[0] in {"train", "run", "stream"} else " my-bank"
     assert "Examples:" in text
     assert len(command.help or "") > 100
     assert command.examples

@@ -89,7 +89,7 @@ def test_the_bank_gives_an_insight_to_its_recipients_and_to_other_harnesses_alon
         seen = INSIGHT in items(sharing, sharing.reader(agent.name))
         assert seen is (agent.name in done.recipients), agent.name
     assert INSIGHT in items(sharing, "codex")
-    assert INSIGHT in items(sharing, "beta/agent-001")
+    assert INSIGHT in items(sharing, "@beta/agent-001")
 
 
 def test_symmetric_transfer_is_for_everybody(pool, shared):
@@ -98,7 +98,7 @@ def test_symmetric_transfer_is_for_everybody(pool, shared):
     skills(chamber, 0.9, 0.8, 0.7, 0.2, 0.1, 0.05)
     chamber.solve(problem())
     chamber.send()
-    assert all(INSIGHT in items(sharing, f"alpha/agent-00{at}") for at in range(1, 7))
+    assert all(INSIGHT in items(sharing, f"@alpha/agent-00{at}") for at in range(1, 7))
 
 
 def test_what_is_in_quarantine_is_read_by_nobody(pool, shared):
@@ -154,7 +154,7 @@ def test_the_origin_of_a_lesson_is_named(pool, shared, bank):
     assert (lesson.method, lesson.backbone) == ("evochamber", "model-of-alpha")
     assert (lesson.contributor, lesson.verdict_source) == ("alpha", "oracle")
     assert lesson.tags == ("subdomain",)
-    assert lesson.audience == tuple(f"alpha/agent-00{n}" for n in (6, 5, 4))
+    assert lesson.audience == tuple(f"@alpha/agent-00{n}" for n in (6, 5, 4))
 
 
 def test_structures_are_for_leaders_and_no_solver_sees_them(pool, shared):
@@ -163,7 +163,9 @@ def test_structures_are_for_leaders_and_no_solver_sees_them(pool, shared):
     chamber, _ = pool(lambda *_: "= 6", sharing=alpha, said=said, without=())
     chamber.solve(problem())
     chamber.send()
-    assert not any("Voting" in text for text in items(alpha, "alpha/agent-001") + items(alpha, "x"))
+    assert not any(
+        "Voting" in text for text in items(alpha, "@alpha/agent-001") + items(alpha, "x")
+    )
     assert alpha.advice("z", "r-1") == (), "a pool's own entries are in its own list"
     beta = shared("beta")
     assert beta.advice("z", "r-2") == (said["review"],)
@@ -214,7 +216,7 @@ def test_what_comes_from_elsewhere_enters_only_who_has_a_deficit(pool, shared):
 def test_a_pools_own_lessons_are_not_crowded_out_by_foreign_ones(pool, shared):
     sharing = shared("alpha")
     sharing.bank.contribute(lesson_of_codex())
-    own = lesson_of_codex(guidance="Ours.", agent="alpha/agent-003", audience=["alpha/agent-001"])
+    own = lesson_of_codex(guidance="Ours.", agent="alpha/agent-003", audience=["@alpha/agent-001"])
     own["index"] = {**own["index"], "question_anchor": "How many stations?"}
     sharing.bank.contribute(own)
     chamber, rule = pool(lambda *_: "= 6", sharing=sharing)
