@@ -329,10 +329,8 @@ class _Session:
             parcels.append(
                 sharing.structure(problem, self._run_id, leader, structure, review, right=right)
             )
-        parcels += [
-            sharing.insight(each, problem, self._run_id, self._audience(dream))
-            for each in dream.insights
-        ]
+        for insight in dream.insights:
+            parcels += sharing.insight(insight, problem, self._run_id, self._audience(dream))
         return parcels + sharing.feedback(self._shown.values(), problem, right=right)
 
     def retrieved(self) -> dict[str, tuple[str, ...]]:

@@ -23,6 +23,7 @@ from epimem.schema.memory_input import Crop, Item, MemoryInput
 from epimem.schema.names import checked_name
 from epimem.schema.outcome import SealedOutcome
 from epimem.schema.run import Page, Run
+from epimem.schema.text import clean_text
 from harness_adapters.client import Client
 from harness_adapters.evochamber.archive import Insight
 from harness_adapters.evochamber.problem import Problem
@@ -33,8 +34,10 @@ LEADERS = "evochamber leaders"
 """The reader that structures are for: any pool's leader, and no solver."""
 HELD = "nobody yet"
 """The audience of an insight in quarantine."""
+# Bytes; a lesson may have more.
+LONG = 4000
 SHORT = 1000
-TITLE = 80
+TITLE = 120
 TAG = 60
 GROUP = 40
 
@@ -164,8 +167,8 @@ class Sharing:
 
     def insight(
         self, insight: Insight, problem: Problem, run_id: str, recipients: Sequence[str] | None
-    ) -> Parcel:
-        """Return an insight as a lesson to be sent.
+    ) -> list[Parcel]:
+        """Return an insight as a lesson to be sent; none where nothing of its text can be shown.
 
         Args:
             insight: as it was stored in the pool.
@@ -175,45 +178,51 @@ class Sharing:
                 where None; `HELD` keeps it from everybody.
         """
         wide = insight.reach == "cross_domain"
+        text, niche = fitted(insight.text, LONG), fitted(insight.niche, TITLE)
+        if not text:
+            return []
         index = IndexText(
-            topic=insight.text[:TITLE] if wide else insight.niche[:TITLE],
-            scope="any niche" if wide else insight.niche[:TITLE],
-            question_anchor="" if wide else problem.question[:SHORT],
+            topic=fitted(text, TITLE) if wide else niche,
+            scope="any niche" if wide else niche,
+            question_anchor="" if wide else fitted(problem.question, SHORT),
         )
         names = () if recipients is None else tuple(map(self._addressed, recipients))
-        return self._lesson(
+        lesson = self._lesson(
             LessonDraft(
-                guidance=insight.text,
-                title=insight.text[:TITLE],
+                guidance=text,
+                title=fitted(text, TITLE),
                 index=index,
                 audience=names if names or recipients is None else (self.reader(insight.giver),),
                 tags=(insight.reach,),
                 verdict_source=_source(problem) if insight.verified else "none",
-                agent=self.giver(insight.giver)[:TAG],
+                agent=fitted(self.giver(insight.giver), TAG),
                 **self._origin(problem, run_id),
             ),
             run_id,
         )
+        return [lesson]
 
     def structure(
         self, problem: Problem, run_id: str, leader: str, structure: str, said: str, *, right: bool
     ) -> Parcel:
         """Return what a leader found about a way of working as a lesson to be sent."""
         found = "worked" if right else "did not work"
+        niche = fitted(problem.niche, TITLE)
         return self._lesson(
             LessonDraft(
                 form="structure",
-                guidance=said or f"{structure} {found} on a task of the niche {problem.niche}.",
-                title=f"{structure} {found}: {problem.niche}"[:TITLE],
+                guidance=fitted(said, LONG)
+                or f"{structure} {found} on a task of the niche {niche}.",
+                title=fitted(f"{structure} {found}: {niche}", TITLE),
                 index=IndexText(
                     topic="collaboration structure",
-                    scope=problem.niche[:TITLE],
+                    scope=niche,
                     question_anchor=_structure_question(problem.niche),
                 ),
                 audience=(LEADERS,),
                 tags=(structure,),
                 verdict_source=_source(problem),
-                agent=self.giver(leader)[:TAG],
+                agent=fitted(self.giver(leader), TAG),
                 **self._origin(problem, run_id),
             ),
             run_id,
@@ -273,11 +282,11 @@ class Sharing:
     def _origin(self, problem: Problem, run_id: str) -> Mapping[str, Any]:
         images = [each.image_id for each in self.pages(problem)]
         return {
-            "family": problem.niche[:TITLE],
+            "family": fitted(problem.niche, TITLE),
             "question_key": question_key(problem.question, images),
             "method": METHOD,
             "harness": METHOD,
-            "backbone": self.backbone[:TAG],
+            "backbone": fitted(self.backbone, TAG),
             "run_ids": (run_id,),
         }
 
@@ -291,6 +300,12 @@ class Sharing:
             self.folder.mkdir(parents=True, exist_ok=True)
             path.write_bytes(self.bank.crop_png(crop))
         return path
+
+
+def fitted(text: str, limit: int) -> str:
+    """Return what of a model's text a lesson can hold: one line, clean, of at most so many bytes."""
+    line = clean_text(" ".join(text.split()))
+    return clean_text(line.encode("utf-8")[:limit].decode("utf-8", "ignore")).strip()
 
 
 def _told(item: Item) -> str:
@@ -314,7 +329,7 @@ def _insight(item: Item, problem: Problem) -> Insight:
 
 
 def _structure_question(niche: str) -> str:
-    return f"How should a team work together on tasks of the niche {niche[:TITLE]}?"
+    return f"How should a team work together on tasks of the niche {fitted(niche, TITLE)}?"
 
 
 def _source(problem: Problem) -> VerdictSource:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
 from epimem.config import Config, EncoderConfig
 from epimem.errors import AccessError
 from epimem.memory import ExperienceMemory
+from epimem.schema.contribution import read_contribution
 from epimem.schema.run import check_semantics, interleave
 from harness_adapters.client import Client
+from harness_adapters.evochamber.archive import Insight
 from harness_adapters.evochamber.codream import deficient
+from harness_adapters.evochamber.problem import Problem
 from harness_adapters.evochamber.sharing import LEADERS, Parcel, Sharing
 from tests.harness_adapters.evochamber.conftest import INSIGHT, problem, who
 
@@ -272,6 +278,26 @@ def test_asked_again_after_an_interruption_the_bank_gives_the_same(shared):
     first = sharing.before(problem(), "agent-001", "r-1", deficit=True)
     sharing.bank.contribute(lesson_of_codex(guidance="Another and newer one about stations."))
     assert sharing.before(problem(), "agent-001", "r-1", deficit=True) == first
+
+
+UGLY = st.one_of(
+    st.text(),
+    st.text(alphabet="\u202e\u200b\ud83d\U0001f469\u0301\n\t\0 a\u56e2", max_size=60),
+    st.sampled_from(["\U0001f600" * 400, "\u56e2" * 3000, "a\nb" * 900, "\ud83d", "\u202e" * 9]),
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(text=UGLY, question=UGLY, niche=UGLY, reach=st.sampled_from(["subdomain", "cross_domain"]))
+def test_whatever_a_model_says_is_a_lesson_or_none(text, question, niche, reach):
+    sharing = Sharing(SimpleNamespace(), "alpha", Path("unused"), backbone=text)
+    task = Problem("t", niche, question, lambda _: None)
+    insight = Insight.model_construct(text=text, niche=niche, reach=reach, giver="agent-001")
+    insight = insight.model_copy(update={"verified": True})
+    parcels = sharing.insight(insight, task, "r-1", ["agent-002"])
+    parcels.append(sharing.structure(task, "r-1", "agent-001", "voting", text, right=True))
+    for parcel in parcels:
+        assert read_contribution(parcel.body).guidance.strip()
 
 
 # -- two pools ------------------------------------------------------------------------------------
