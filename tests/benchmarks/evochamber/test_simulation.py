@@ -8,6 +8,8 @@ from benchmarks.evochamber.simulation import (
     NICHES,
     alive,
     by_niche,
+    line,
+    niches_of,
     score,
     solved,
     unreached,
@@ -32,6 +34,12 @@ def test_a_scout_keeps_everyone_alive():
     with_scout = [alive(*solved(seed, tasks=TASKS)[1:]) for seed in SEEDS]
     without = [alive(*solved(seed, tasks=TASKS, team=2)[1:]) for seed in SEEDS]
     assert all(one > two for one, two in zip(with_scout, without, strict=True))
+
+
+def test_a_scout_does_so_with_as_many_seats_too():
+    with_scout = [alive(*solved(seed, tasks=TASKS)[1:]) for seed in SEEDS]
+    without = [alive(*solved(seed, tasks=TASKS, team=2)[1:], last=2) for seed in SEEDS]
+    assert mean(with_scout) > mean(without)
 
 
 def test_transfer_is_what_they_gain_by():
@@ -65,3 +73,15 @@ def test_three_agents_come_near_to_twenty():
     many = mean(score(solved(seed, tasks=TASKS)[1]) for seed in SEEDS)
     few = mean(score(solved(seed, tasks=TASKS, agents=3)[1]) for seed in SEEDS)
     assert abs(many - few) < 0.2
+
+
+def test_the_mean_over_niches_is_that_of_the_niches():
+    true, episodes, _ = solved(0, tasks=60)
+    found = niches_of(true, episodes)
+    assert set(found) == set(NICHES)
+    assert by_niche(true, episodes) == pytest.approx(mean(found.values()))
+
+
+def test_a_row_has_mean_interval_and_ends():
+    words = ["x", "2.000", "[-0.484,", "4.484]", "1.000", "..", "3.000"]
+    assert line("x", [1.0, 2.0, 3.0]).split() == words

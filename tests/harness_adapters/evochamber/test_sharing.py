@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from PIL import Image, ImageDraw
 from epimem.config import Config, EncoderConfig
 from epimem.errors import AccessError
 from epimem.memory import ExperienceMemory
+from epimem.schema import strict_json
 from epimem.schema.contribution import read_contribution
 from epimem.schema.run import check_semantics, interleave
 from harness_adapters.client import Client
@@ -169,9 +171,10 @@ def test_structures_are_for_leaders_and_no_solver_sees_them(pool, shared):
     chamber, _ = pool(lambda *_: "= 6", sharing=alpha, said=said, without=())
     chamber.solve(problem())
     chamber.send()
-    assert not any(
-        "Voting" in text for text in items(alpha, "@alpha/agent-001") + items(alpha, "x")
-    )
+    asked = "How should a team work together on tasks of the niche z?"
+    for reader in ("", "codex", "@alpha/agent-001", "@beta/agent-001"):
+        assert alpha.bank.retrieve(asked, reader=reader).items == (), reader
+    assert alpha.bank.retrieve(asked, reader=LEADERS).items
     assert alpha.advice("z", "r-1") == (), "a pool's own entries are in its own list"
     beta = shared("beta")
     assert beta.advice("z", "r-2") == (said["review"],)
@@ -219,7 +222,18 @@ def test_what_comes_from_elsewhere_enters_only_who_has_a_deficit(pool, shared):
     assert set(done.retrieved) == low
 
 
-def test_a_pools_own_lessons_are_not_crowded_out_by_foreign_ones(pool, shared):
+def test_without_a_deficit_no_foreign_lesson_is_shown_however_many_there_are(pool, shared):
+    sharing = shared("alpha")
+    for number in range(3):
+        sharing.bank.contribute(lesson_of_codex(guidance=f"{FOREIGN} {number}"))
+    chamber, rule = pool(lambda *_: "= 6", sharing=sharing)
+    skills(chamber, 0.9, 0.5, 0.1)
+    chamber.solve(problem())
+    assert FOREIGN not in asked_for(rule, "agent-001")
+    assert FOREIGN in asked_for(rule, "agent-003")
+
+
+def test_a_pools_own_lessons_are_not_crowded_out_by_a_foreign_one(pool, shared):
     sharing = shared("alpha")
     sharing.bank.contribute(lesson_of_codex())
     own = lesson_of_codex(guidance="Ours.", agent="alpha/agent-003", audience=["@alpha/agent-001"])
@@ -298,6 +312,30 @@ def test_whatever_a_model_says_is_a_lesson_or_none(text, question, niche, reach)
     parcels.append(sharing.structure(task, "r-1", "agent-001", "voting", text, right=True))
     for parcel in parcels:
         assert read_contribution(parcel.body).guidance.strip()
+
+
+@pytest.mark.parametrize("noise", ["\ud83d", "\0", "\u202e", "\n" * 5000, "x" * 10**6])
+def test_whatever_the_model_says_a_task_is_kept_and_handed_in(pool, shared, bank, noise):
+    sharing = shared("alpha")
+    told = json.dumps([{"text": noise}])
+    said = {
+        "imagine": told,
+        "crystallize": told,
+        "reflect": noise,
+        "contrast": noise,
+        "choose": noise,
+    }
+    solve = by_name({"agent-001"})
+    chamber, _ = pool(
+        lambda *given: f"{noise} {solve(*given)}", sharing=sharing, said=said, agents=6, without=()
+    )
+    skills(chamber, 0.9, 0.8, 0.7, 0.2, 0.1, 0.05)
+    done = chamber.solve(problem())
+    strict_json.loads(strict_json.dumps(chamber.state()), max_depth=strict_json.RUN_DEPTH + 8)
+    strict_json.loads(done.canonical())
+    chamber.send()
+    with ExperienceMemory.open(bank, read_only=True) as memory:
+        assert len(memory.bank.queued_runs(limit=9)) == 1
 
 
 # -- two pools ------------------------------------------------------------------------------------
