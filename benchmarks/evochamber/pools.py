@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from harness_adapters.evochamber.sharing import Sharing
 from harness_adapters.llm import LLM, Completion, Message
 
 
-class Player:
+class Player(ABC):
     """A program in a model's place; the tag tells it what it is asked. Tokens are counted as words."""
 
     name = "player"
@@ -31,9 +32,9 @@ class Player:
         text = self.said(tag, system, user)
         return Completion(text, len(f"{system} {user}".split()), len(text.split()))
 
+    @abstractmethod
     def said(self, tag: str, system: str, user: str) -> str:
         """Return what it says."""
-        raise NotImplementedError
 
 
 def persona(name: str) -> str:

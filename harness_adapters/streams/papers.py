@@ -90,6 +90,7 @@ def from_hub(name: str, config: str | None, split: str) -> Rows:
         ) from error
     try:
         yield from datasets.load_dataset(name, config, split=split, streaming=True)
+    # The library lets through what its network, its files and the hub's answers raise.
     except Exception as error:
         raise NotFoundError(
             f"the data set cannot be loaded: {type(error).__name__}",
