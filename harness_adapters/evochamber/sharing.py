@@ -56,13 +56,15 @@ class Shown:
     """What the bank gave one agent for one task.
 
     Attributes:
-        given: the memory input, for the run's record; None where nothing was asked.
+        given: the memory input with what was shown of it; None where nothing was.
+        whole: nothing of it was left out, so that a verdict on it is one on what was shown.
         texts: what goes into the prompt.
         foreign: what came from outside the pool, to be taken into the agent's archive.
         crops: files of the pictures that go along.
     """
 
     given: MemoryInput | None = None
+    whole: bool = True
     texts: tuple[str, ...] = ()
     foreign: tuple[Insight, ...] = ()
     crops: tuple[Path, ...] = ()
@@ -139,7 +141,8 @@ class Sharing:
         kept = {item.node_id for item in wanted}
         crops = [self._stored(crop) for crop in given.crops if crop.node_id in kept]
         return Shown(
-            given=given if wanted else None,
+            given=given.model_copy(update={"items": tuple(wanted)}) if wanted else None,
+            whole=len(wanted) == len(given.items),
             texts=tuple(map(_told, wanted)),
             foreign=tuple(_insight(item, problem) for item in wanted if self._is_foreign(item)),
             crops=tuple(crops),
@@ -229,7 +232,10 @@ class Sharing:
         )
 
     def feedback(self, shown: Iterable[Shown], problem: Problem, *, right: bool) -> list[Parcel]:
-        """Return the verdict on what was shown, one for each retrieval that gave something."""
+        """Return the verdict on what was shown, one for each retrieval that was shown as a whole.
+
+        A verdict counts for all that a retrieval gave; what was left out had no part in the answer.
+        """
         verdict = "right" if right else "wrong"
         return [
             Parcel(
@@ -238,7 +244,7 @@ class Sharing:
                 body={"verdict": verdict, "source": _source(problem)},
             )
             for each in shown
-            if each.given is not None
+            if each.given is not None and each.whole
         ]
 
     def send(self, parcels: Iterable[Parcel]) -> None:

@@ -17,6 +17,7 @@ from epimem.errors import AccessError
 from epimem.memory import ExperienceMemory
 from epimem.schema import strict_json
 from epimem.schema.contribution import read_contribution
+from epimem.schema.memory_input import Item, MemoryInput
 from epimem.schema.run import check_semantics, interleave
 from harness_adapters.client import Client
 from harness_adapters.evochamber.archive import Insight
@@ -195,6 +196,22 @@ def test_verdicts_go_to_what_was_shown(pool, shared, bank):
         (shown,) = {each for ids in done.retrieved.values() for each in ids}
         standing = memory.bank.standing([(shown, "default", "z")])[shown]
         assert (standing.used_right, standing.used_wrong) == (1, 0)
+
+
+def test_a_verdict_is_on_what_was_shown_alone():
+    items = [
+        Item(node_id="own", kind="lesson", guidance="Ours.", agents=("alpha/agent-003",)),
+        Item(node_id="foreign", kind="rule", guidance=FOREIGN, agents=("codex",)),
+    ]
+    given = MemoryInput(retrieval_id="r", bank_seq=1, items=tuple(items))
+    sharing = Sharing(SimpleNamespace(retrieve=lambda *_, **__: given), "alpha", Path("unused"))
+    part = sharing.before(problem(), "agent-001", "r-1", deficit=False)
+    assert part.texts == ("Ours.",)
+    assert [item.node_id for item in part.given.items] == ["own"]
+    assert sharing.feedback([part], problem(), right=True) == []
+    whole = sharing.before(problem(), "agent-001", "r-1", deficit=True)
+    (verdict,) = sharing.feedback([whole], problem(), right=False)
+    assert (verdict.key, verdict.body["verdict"]) == ("r", "wrong")
 
 
 def lesson_of_codex(**more):
