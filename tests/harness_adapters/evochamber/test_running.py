@@ -141,6 +141,8 @@ def test_an_interrupted_run_ends_like_an_undisturbed_one(tmp_path, undisturbed, 
     assert plain(world.start()) == undisturbed[0]
     assert world.written() == undisturbed[1]
     before = (tmp_path / "run" / "state.json").read_bytes()
+    last = [parcel["key"] for parcel in json.loads(before)["outbox"] if parcel["kind"] == "run"]
+    assert len(last) == 1, "what was sent is not kept to be sent again with every task"
     assert plain(world.start()) == undisturbed[0], "a finished run is not run again"
     assert (tmp_path / "run" / "state.json").read_bytes() == before
 

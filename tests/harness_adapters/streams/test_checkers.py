@@ -158,6 +158,7 @@ def test_words_in_common_count_by_f1():
         2 * 2 / (4 + 2)
     )
     assert reward("f1", ["x", "red house"], "red house") == 1.0
+    assert reward("f1", "New York, N.Y.", "the New York NY") == 1.0
 
 
 def test_two_replies_with_one_answer_have_one_form():
